@@ -1,0 +1,1 @@
+"""From estimate, site and machines to a complete, frozen plan."""

@@ -1,0 +1,85 @@
+"""plan.json: complete, frozen, diffable; nothing later decides."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from llmhw_provision.documents import Record
+from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
+
+
+class Note(Record):
+    """Why something was chosen."""
+
+    host: str = Field(default="", description="empty: the whole site")
+    rule: str
+    choice: str
+    inputs: tuple[str, ...] = ()
+    source: str = ""
+
+
+class Threshold(Record):
+    """A limit that verify holds a machine to."""
+
+    metric: str
+    warn: float | None = None
+    fail: float
+    unit: str
+    reason: str
+    source: str
+
+
+class RoleConfigs(Record):
+    """What each role is given; a role that is absent is not run on the host."""
+
+    nvme_raid0: NvmeRaid0Config | None = None
+    tmpfs: TmpfsConfig | None = None
+    initramfs: InitramfsConfig | None = None
+
+
+class ExpectedDisk(Record):
+    """A disk that must be there, and what it is for."""
+
+    serial: str
+    by_id: str
+    kernel_name: str = Field(description="name when it was read; for people")
+    model: str
+    size_bytes: int
+    purpose: Literal["system", "project", "scratch", "kept"]
+    reason: str
+
+
+class HostPlan(Record):
+    """Everything about one host."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    identity_file: str | None
+    machine: str | None
+    rehearsal: bool = Field(description="read in a virtual machine: figures are no measurements")
+    os: str
+    memory_bytes: int
+    disks: tuple[ExpectedDisk, ...]
+    roles: RoleConfigs
+    reboots: int = Field(ge=0, le=2)
+    creates: tuple[str, ...] = Field(default=(), description="sentences: what apply will create")
+    erases: tuple[str, ...] = Field(default=(), description="sentences: what apply will erase for good")
+    thresholds: tuple[Threshold, ...] = ()
+
+
+class Plan(Record):
+    """plan.json."""
+
+    format: Literal[1] = Field(alias="schema")
+    site: str
+    origin: Literal["observed", "purchase"] = Field(
+        description="purchase: from catalogue machines; apply refuses it"
+    )
+    workload: str
+    identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
+    hosts: tuple[HostPlan, ...]
+    notes: tuple[Note, ...]

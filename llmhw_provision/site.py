@@ -1,0 +1,143 @@
+"""site.yaml: one customer's hosts, addresses, overrides and consents."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from llmhw_provision.documents import Record
+from llmhw_provision.workload import MemorySize
+
+_NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
+_ADDRESS = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?$")
+_ARRAY = re.compile(r"^[A-Za-z0-9_.-]{1,32}$")
+_PATH = re.compile(r"^(/[A-Za-z0-9_.-]+)+$")
+_SERIAL = re.compile(r"^[A-Za-z0-9_.:+-]{1,64}$")
+_SYSTEM_PATHS = (
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var",
+)
+
+
+def _matching(pattern: re.Pattern[str], example: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.match(value) or ".." in value:
+            raise ValueError(f"{value[:60]!r} is not accepted; write for example {example!r}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _data_path(value: str) -> str:
+    if value in _SYSTEM_PATHS or any(value.startswith(path + "/") for path in _SYSTEM_PATHS):
+        raise ValueError(
+            f"{value!r} belongs to the system; choose a folder of its own, for example '/scratch'"
+        )
+    return value
+
+
+HostName = Annotated[str, _matching(_NAME, "ap660-01")]
+Address = Annotated[str, _matching(_ADDRESS, "192.0.2.10")]
+ArrayName = Annotated[str, _matching(_ARRAY, "scratch")]
+DataPath = Annotated[str, _matching(_PATH, "/scratch"), AfterValidator(_data_path)]
+Serial = Annotated[str, _matching(_SERIAL, "S6XYNX0T900123")]
+UserName = Annotated[str, _matching(re.compile(r"^[a-z_][a-z0-9_-]{0,31}$"), "engineer")]
+
+
+class Host(Record):
+    """One machine and how to reach it."""
+
+    name: HostName
+    address: Address
+    port: int = Field(default=22, ge=1, le=65535)
+    user: UserName = "root"
+    identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
+    machine: str | None = Field(
+        default=None, description="catalogue machine it was sold as, for example alphapro660"
+    )
+
+
+class Consent(Record):
+    """Permission to erase one signature on one disk of one host. Void once that signature is gone."""
+
+    host: HostName
+    serial: Serial
+    type: str = Field(
+        min_length=1, max_length=40, description="type found by discover, for example ext4 or gpt"
+    )
+    uuid: str = Field(min_length=1, max_length=64, description="UUID found by discover")
+
+
+class Scratch(Record):
+    """Fast disks without redundancy; what lies there can be lost at any time."""
+
+    name: ArrayName = "scratch"
+    mount: DataPath = "/scratch"
+    disks: tuple[Serial, ...] | None = Field(
+        default=None, description="serials; default: all empty equal NVMe drives"
+    )
+    chunk: MemorySize | None = Field(default=None, description="RAID0 chunk; default 512 KiB")
+
+
+class Project(Record):
+    """Persistent storage for code, results and the checkpoints worth keeping."""
+
+    path: DataPath = "/srv/project"
+    disks: tuple[Serial, ...] = Field(
+        default=(),
+        max_length=2,
+        description="none: a folder on an existing mount; one: single; two: mirrored",
+    )
+
+
+class Tmpfs(Record):
+    """Memory file system for the hot set."""
+
+    mount: DataPath = "/mnt/hot"
+    size: MemorySize | None = Field(default=None, description="overrides the workload's hot set")
+    beyond_tenth: bool = Field(default=False, description="allow more than 10 % of the host's memory")
+
+
+class Storage(Record):
+    """Overrides of what the planner would choose."""
+
+    scratch: Scratch = Scratch()
+    project: Project = Project()
+    tmpfs: Tmpfs = Tmpfs()
+    wipe: tuple[Consent, ...] = ()
+
+
+class Site(Record):
+    """site.yaml."""
+
+    format: Literal[1] = Field(alias="schema", description="version of this file's form")
+    site: HostName
+    hosts: tuple[Host, ...] = Field(min_length=1, max_length=4096)
+    storage: Storage = Storage()
+
+    @model_validator(mode="after")
+    def _unique(self) -> Self:
+        for what in ("name", "address"):
+            seen: dict[str, int] = {}
+            for index, host in enumerate(self.hosts):
+                value = getattr(host, what) if what == "name" else f"{host.address}:{host.port}"
+                if value in seen:
+                    raise ValueError(f"hosts[{index}].{what} {value!r} is already hosts[{seen[value]}]")
+                seen[value] = index
+        known = {host.name for host in self.hosts}
+        for index, consent in enumerate(self.storage.wipe):
+            if consent.host not in known:
+                raise ValueError(f"storage.wipe[{index}].host {consent.host!r} is not one of the hosts")
+        return self
