@@ -76,13 +76,9 @@ def _text(path: Path) -> str:
             )
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: not UTF-8 text (byte {error.start})", "restore the file from your copy"
-        ) from None
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})", "restore the file from your copy") from None
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: no such file", "run inside the site's folder or name it with --site"
-        ) from None
+        raise InputError(f"{path}: no such file", "run inside the site's folder or name it with --site") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -95,9 +91,7 @@ def _yaml(path: Path, text: str) -> object:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0]
-        raise InputError(
-            f"{path}:{where} is not YAML: {what}", "check indentation and colons there"
-        ) from None
+        raise InputError(f"{path}:{where} is not YAML: {what}", "check indentation and colons there") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not YAML we can read: {str(error)[:200]}") from None
 
@@ -105,20 +99,15 @@ def _yaml(path: Path, text: str) -> object:
 def _refuse_traps(path: Path, text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 0
         if isinstance(event, yaml.AliasEvent):
-            line = event.start_mark.line + 1
-            raise InputError(
-                f"{path}: line {line}: alias *{event.anchor} is not accepted", "write the value out"
-            )
+            raise InputError(f"{path}: line {line}: alias *{event.anchor} is not accepted", "write the value out")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEPTH_LIMIT:
-            line = event.start_mark.line + 1
-            raise InputError(
-                f"{path}: line {line}: nested deeper than {DEPTH_LIMIT} levels", "this is not our file"
-            )
+            raise InputError(f"{path}: line {line}: nested deeper than {DEPTH_LIMIT} levels", "this is not our file")
 
 
 def _json(path: Path, text: str) -> object:
@@ -145,9 +134,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _explained(item: Any, items: list[Any]) -> bool:
     """Whether a list counts as too short only because its entries were refused for reasons of their own."""
     loc = item["loc"]
-    return item["type"] == "too_short" and any(
-        len(o["loc"]) > len(loc) and o["loc"][: len(loc)] == loc for o in items
-    )
+    return item["type"] == "too_short" and any(len(o["loc"]) > len(loc) and o["loc"][: len(loc)] == loc for o in items)
 
 
 def _problem(path: Path, model: type[BaseModel], item: Any) -> Problem:

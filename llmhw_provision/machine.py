@@ -15,12 +15,8 @@ class Content(Record):
     """Something found on a disk or on one of its partitions. An empty disk has none."""
 
     where: str = Field(description="'disk' or 'partition N'")
-    kind: Literal[
-        "partition-table", "filesystem", "raid-member", "lvm", "crypto", "swap", "zfs", "ceph", "other"
-    ]
-    type: str = Field(
-        description="as blkid names it: gpt, dos, ext4, xfs, linux_raid_member, LVM2_member, ..."
-    )
+    kind: Literal["partition-table", "filesystem", "raid-member", "lvm", "crypto", "swap", "zfs", "ceph", "other"]
+    type: str = Field(description="as blkid names it: gpt, dos, ext4, xfs, linux_raid_member, LVM2_member, ...")
     uuid: str = ""
     label: str = ""
     mounts: tuple[str, ...] = ()
@@ -31,9 +27,7 @@ class Disk(Record):
     """One disk, named by what does not change from boot to boot."""
 
     by_id: str = Field(description="/dev/disk/by-id/... ; empty when udev made none")
-    kernel_name: str = Field(
-        description="name at the time of reading, for people; may differ at the next boot"
-    )
+    kernel_name: str = Field(description="name at the time of reading, for people; may differ at the next boot")
     serial: str
     model: str
     size_bytes: int = Field(ge=0)

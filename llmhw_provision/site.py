@@ -42,9 +42,7 @@ def _matching(pattern: re.Pattern[str], example: str) -> AfterValidator:
 
 def _data_path(value: str) -> str:
     if value in _SYSTEM_PATHS or any(value.startswith(path + "/") for path in _SYSTEM_PATHS):
-        raise ValueError(
-            f"{value!r} belongs to the system; choose a folder of its own, for example '/scratch'"
-        )
+        raise ValueError(f"{value!r} belongs to the system; choose a folder of its own, for example '/scratch'")
     return value
 
 
@@ -64,9 +62,7 @@ class Host(Record):
     port: int = Field(default=22, ge=1, le=65535)
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
-    machine: str | None = Field(
-        default=None, description="catalogue machine it was sold as, for example alphapro660"
-    )
+    machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
 
 
 class Consent(Record):
@@ -74,9 +70,7 @@ class Consent(Record):
 
     host: HostName
     serial: Serial
-    type: str = Field(
-        min_length=1, max_length=40, description="type found by discover, for example ext4 or gpt"
-    )
+    type: str = Field(min_length=1, max_length=40, description="type found by discover, for example ext4 or gpt")
     uuid: str = Field(min_length=1, max_length=64, description="UUID found by discover")
 
 
@@ -85,9 +79,7 @@ class Scratch(Record):
 
     name: ArrayName = "scratch"
     mount: DataPath = "/scratch"
-    disks: tuple[Serial, ...] | None = Field(
-        default=None, description="serials; default: all empty equal NVMe drives"
-    )
+    disks: tuple[Serial, ...] | None = Field(default=None, description="serials; default: all empty equal NVMe drives")
     chunk: MemorySize | None = Field(default=None, description="RAID0 chunk; default 512 KiB")
 
 

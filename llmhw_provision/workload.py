@@ -43,16 +43,12 @@ class Workload(Record):
     """workload.yaml."""
 
     format: Literal[1] = Field(alias="schema", description="version of this file's form")
-    model: str = Field(
-        min_length=1, max_length=120, description="name in the catalogue, for example llama-3.1-8b"
-    )
+    model: str = Field(min_length=1, max_length=120, description="name in the catalogue, for example llama-3.1-8b")
     job: Literal["pretrain", "sft", "serve"]
     method: Literal["full", "lora", "qlora"] = "full"
     weights: Precision = "bf16"
     sequence: int = Field(default=4096, ge=1, le=10_000_000, description="tokens per sample in training")
-    batch: int = Field(
-        default=8, ge=1, le=10_000_000, description="samples per optimizer step, all GPUs together"
-    )
+    batch: int = Field(default=8, ge=1, le=10_000_000, description="samples per optimizer step, all GPUs together")
     serving: Serving | None = None
     dataset: Dataset | None = None
     checkpoints: Checkpoints = Checkpoints()

@@ -76,9 +76,7 @@ class Plan(Record):
 
     format: Literal[1] = Field(alias="schema")
     site: str
-    origin: Literal["observed", "purchase"] = Field(
-        description="purchase: from catalogue machines; apply refuses it"
-    )
+    origin: Literal["observed", "purchase"] = Field(description="purchase: from catalogue machines; apply refuses it")
     workload: str
     identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
     hosts: tuple[HostPlan, ...]

@@ -21,13 +21,9 @@ class Volume(Record):
     """One block device with a file system: a RAID0 or RAID1 array, or a single disk."""
 
     name: Name = Field(description="array name (/dev/md/NAME) and file system label")
-    level: Literal["raid0", "raid1", "single"] = Field(
-        description="single: the file system lies on the disk itself"
-    )
+    level: Literal["raid0", "raid1", "single"] = Field(description="single: the file system lies on the disk itself")
     members: tuple[ById, ...] = Field(min_length=1, description="disks by /dev/disk/by-id, in array order")
-    chunk_kib: int = Field(
-        ge=4, description="KiB per disk before the next one takes over; ignored unless raid0"
-    )
+    chunk_kib: int = Field(ge=4, description="KiB per disk before the next one takes over; ignored unless raid0")
     filesystem: Literal["xfs"] = Field(description="file system")
     mount: Path = Field(description="mount point; the bare folder underneath is made immutable")
     mount_options: tuple[str, ...] = Field(description="mount options; nofail must be among them")
