@@ -9,6 +9,8 @@ from pydantic import Field
 from llmhw_provision.documents import Record
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
 
+Purpose = Literal["system", "project", "scratch", "kept"]
+
 
 class Note(Record):
     """Why something was chosen."""
@@ -44,10 +46,9 @@ class ExpectedDisk(Record):
 
     serial: str
     by_id: str
-    kernel_name: str = Field(description="name when it was read; for people")
     model: str
     size_bytes: int
-    purpose: Literal["system", "project", "scratch", "kept"]
+    purpose: Purpose
     reason: str
 
 

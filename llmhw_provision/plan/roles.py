@@ -15,13 +15,14 @@ ById = Annotated[str, StringConstraints(pattern=r"^/dev/disk/by-id/[A-Za-z0-9_.:
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,32}$")]
 Path = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$")]
 Mode = Annotated[str, StringConstraints(pattern=r"^[0-7]{4}$")]
+Level = Literal["raid0", "raid1", "single"]
 
 
 class Volume(Record):
     """One block device with a file system: a RAID0 or RAID1 array, or a single disk."""
 
     name: Name = Field(description="array name (/dev/md/NAME) and file system label")
-    level: Literal["raid0", "raid1", "single"] = Field(description="single: the file system lies on the disk itself")
+    level: Level = Field(description="single: the file system lies on the disk itself")
     members: tuple[ById, ...] = Field(min_length=1, description="disks by /dev/disk/by-id, in array order")
     chunk_kib: int = Field(ge=4, description="KiB per disk before the next one takes over; ignored unless raid0")
     filesystem: Literal["xfs"] = Field(description="file system")

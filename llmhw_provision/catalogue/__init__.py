@@ -1,0 +1,1 @@
+"""What is known of hardware and models, each record with source, date and confidence."""

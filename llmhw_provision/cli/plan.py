@@ -1,0 +1,84 @@
+"""llmhw-provision plan"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from llmhw_provision.catalogue.loader import ModelKind, find
+from llmhw_provision.cli.options import site_folder
+from llmhw_provision.documents import dump_json, read, write_atomic
+from llmhw_provision.errors import InputError, Problem
+from llmhw_provision.inventory import write_inventory
+from llmhw_provision.machine import Machine
+from llmhw_provision.plan.build import build_plan
+from llmhw_provision.plan.difference import differences
+from llmhw_provision.plan.model import Plan
+from llmhw_provision.site import Site
+from llmhw_provision.sizing.estimate import estimate
+from llmhw_provision.workload import Workload
+
+
+@click.command("plan")
+@site_folder
+@click.option("--diff", is_flag=True, help="Show what differs from plan.json and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def command(folder: Path, diff: bool, as_json: bool) -> None:
+    """Decide everything: reads workload.yaml, site.yaml and observed/, writes plan.json and inventory/."""
+    plan = make_plan(folder)
+    target = folder / "plan.json"
+    if diff:
+        lines = differences(read(target, Plan), plan)
+        click.echo("\n".join(lines) if lines else "no difference")
+        return
+    write_atomic(target, dump_json(plan))
+    write_inventory(plan, folder / "inventory")
+    click.echo(dump_json(plan) if as_json else summary(plan, target), nl=not as_json)
+
+
+def make_plan(folder: Path) -> Plan:
+    """The plan of the site in `folder`; raises InputError with the problems of all its files at once."""
+    problems: list[Problem] = []
+    workload = _read(folder / "workload.yaml", Workload, problems)
+    site = _read(folder / "site.yaml", Site, problems)
+    observed: dict[str, Machine] = {}
+    for host in site.hosts if site else ():
+        path = folder / "observed" / f"{host.name}.json"
+        machine = _read(path, Machine, problems) if path.exists() else None
+        if machine is not None:
+            observed[host.name] = machine
+    if problems or workload is None or site is None:
+        raise InputError.of(problems)
+    return build_plan(estimate(workload, find("models", workload.model, ModelKind)), site, observed)
+
+
+Model = TypeVar("Model", Workload, Site, Machine)
+
+
+def _read(path: Path, model: type[Model], problems: list[Problem]) -> Model | None:
+    try:
+        return read(path, model)
+    except InputError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def summary(plan: Plan, path: Path) -> str:
+    """One screen: what will be created, erased, kept, and why."""
+    lines = [f"site {plan.site} · {len(plan.hosts)} host{'s' * (len(plan.hosts) != 1)} · plan {plan.identity}"]
+    lines.append(f"for {plan.workload}")
+    if plan.origin == "purchase":
+        lines.append("PURCHASE PLAN from catalogue machines: apply refuses it until discover has read the machines")
+    for host in plan.hosts:
+        mark = "  REHEARSAL (virtual machine)" if host.rehearsal else ""
+        lines.append(f"\n{host.name}  {host.address}  {host.os or host.machine or ''}{mark}")
+        lines += [f"  creates  {text}" for text in host.creates]
+        lines += [f"  ERASES   {text}" for text in host.erases]
+        kept = [item for item in host.disks if item.purpose in ("system", "kept")]
+        lines += [f"  keeps    {item.model} {item.serial}: {item.reason}" for item in kept]
+        for note in (note for note in plan.notes if note.host == host.name):
+            lines.append(f"  why      {note.rule}: {note.choice}")
+    lines.append(f"\nwritten: {path}, {path.parent / 'inventory'}")
+    return "\n".join(lines)

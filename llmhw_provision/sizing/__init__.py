@@ -1,0 +1,1 @@
+"""Sizing: pure functions, plain integers, one function per term."""
