@@ -5,6 +5,7 @@ Memory is shown in GiB (2**30), disks in GB and TB (10**9, 10**12), links in Gbi
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal, InvalidOperation
 from typing import NewType
@@ -53,7 +54,7 @@ def parse_size(text: object, *, example: str) -> Bytes:
         raise ValueError(f"{_short(text)} is not a size; write for example {example!r}") from error
     if exact > _LARGEST:
         raise ValueError(f"{_short(text)} is larger than any disk or memory (limit 8 EiB)")
-    return Bytes(-int(-exact // 1))
+    return Bytes(math.ceil(exact))
 
 
 def _short(text: str) -> str:
