@@ -1,0 +1,66 @@
+# The two commands: `make rehearse` (a fresh machine to a finished report) and `make test` (all that CI runs).
+# What is particular to this machine (CA bundle, proxy, mirrors, wheel folder) stands in the untracked file .env.
+
+-include .env
+export
+
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup packages box rehearse test lint unit containers vm docs lock golden bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(BIN)/.ready ## Python environment from the hash-locked file
+
+$(BIN)/.ready: locks/dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement locks/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+packages: setup ## Debian packages that virtual machine and containers need
+	$(BIN)/python -m tests.rehearsal packages
+
+box: packages ## the rehearsal machine's box, built here where none can be downloaded
+	$(BIN)/python -m tests.rehearsal box
+
+rehearse: box ## a fresh machine to a finished report; prints the report's path
+	$(BIN)/python -m tests.rehearsal rehearse
+
+test: lint unit containers vm ## all that CI runs
+	@echo "all parts passed"
+
+lint: setup ## ruff, mypy, ansible-lint, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m llmhw_provision.plan.argument_specs --check
+	PATH="$(abspath $(BIN)):$$PATH" ANSIBLE_HOME=.ansible $(BIN)/ansible-lint --offline --profile production roles playbooks
+
+unit: setup ## everything that needs no machine
+	$(BIN)/pytest -m "not container and not vm and not gpu" tests
+
+containers: box ## roles in Debian containers
+	$(BIN)/pytest -m container tests
+
+vm: box ## one life of the rehearsal machine
+	$(BIN)/pytest -m vm tests
+
+docs: setup ## generated parts of roles and documentation
+	$(BIN)/python -m llmhw_provision.plan.argument_specs
+
+lock: setup ## locks/dev.txt again from pyproject.toml
+	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --generate-hashes --python-version 3.11 --no-header \
+	  --index-strategy unsafe-best-match --output-file locks/dev.txt
+
+golden: setup ## the committed inventories again; review them as a diff
+	$(BIN)/pytest tests/golden --update-golden
+
+bench: setup ## figures for docs/measurements
+	$(BIN)/python -m benchmarks.startup
+
+clean: ## stop and remove whatever a killed run left behind
+	$(BIN)/python -m tests.rehearsal clean
