@@ -1,0 +1,145 @@
+"""What apply says before, and after: the same words as in result.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from llmhw_provision.plan.model import HostPlan, Plan
+from llmhw_provision.run.outcome import Change, Failure, HostResult, Result
+from llmhw_provision.run.progress import clock_text
+from llmhw_provision.units import disk, memory
+
+_NAMED = 6
+
+
+def roles(host: HostPlan) -> tuple[str, ...]:
+    """Names of the roles that run on `host`."""
+    return tuple(name for name in type(host.roles).model_fields if getattr(host.roles, name) is not None)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def overview(plan: Plan, hosts: Sequence[HostPlan], *, check: bool) -> Iterator[str]:
+    """Lines that say what will happen, before anything does."""
+    yield f"site {plan.site} · {plural(len(hosts), 'host')} · plan {plan.identity}"
+    width = max(len(host.name) for host in hosts)
+    for host in hosts:
+        yield from _host(host, width)
+    if not any(host.erases for host in hosts):
+        yield "will erase nothing" if not check else "would erase nothing"
+    if check:
+        yield "check: nothing is altered"
+
+
+def _host(host: HostPlan, width: int) -> Iterator[str]:
+    names = roles(host)
+    disks = f"{plural(len(host.disks), 'disk')}, {disk(sum(each.size_bytes for each in host.disks))}"
+    reboots = f", {plural(host.reboots, 'reboot')}" if host.reboots else ""
+    facts = f"{host.os}, {memory(host.memory_bytes)}, {disks}"
+    yield f"  {host.name:<{width}}  {host.address}  {facts}    {plural(len(names), 'role')}{reboots}"
+    indent = " " * (width + 4)
+    if host.rehearsal:
+        yield f"{indent}REHEARSAL: a virtual machine"
+    yield f"{indent}roles: {', '.join(names) or 'none'}"
+    for sentence in host.creates:
+        yield f"{indent}creates: {sentence}"
+
+
+def erasures(hosts: Sequence[HostPlan]) -> tuple[str, ...]:
+    """One loud line per thing that cannot be undone."""
+    return tuple(f"ERASES FOR GOOD on {host.name}: {sentence}" for host in hosts for sentence in host.erases)
+
+
+def ending(result: Result) -> Iterator[str]:
+    """One line per host, then what the user has to do next, if anything."""
+    width = max((len(host.host) for host in result.hosts), default=0)
+    verb = "would change" if result.check else "changed"
+    for host in result.hosts:
+        counts = f"{plural(host.tasks, 'task')}, {host.changed} {verb}" + (
+            f", {host.failed} failed" if host.failed else ""
+        )
+        yield f"  {host.host:<{width}}  {host.state.upper() if host.state != 'done' else 'done'}  {counts}"
+    yield f"{_state(result)} in {clock_text(result.seconds)} · {result.folder}"
+    yield from _reboots(result.hosts)
+
+
+def _state(result: Result) -> str:
+    if result.state == "done":
+        return "check done, nothing was altered" if result.check else "done"
+    return {"failed": "failed", "unreachable": "not all machines were reached", "unfinished": "stopped"}[result.state]
+
+
+def _reboots(hosts: Sequence[HostResult]) -> Iterator[str]:
+    wanting = [host for host in hosts if host.reboot_reasons]
+    for host in wanting:
+        for reason in host.reboot_reasons:
+            yield f"reboot wanted: {host.host}: {reason}"
+    if wanting:
+        yield "hint: llmhw-provision apply --allow-reboot reboots these hosts"
+
+
+def changes(result: Result) -> Iterator[str]:
+    """What apply would change (or changed), per host: task, the module's sentences, differences if asked for."""
+    for host in result.hosts:
+        found = [change for change in result.changes if change.host == host.host]
+        yield f"{host.host}: {plural(len(found), 'task')} {'would change it' if result.check else 'changed it'}"
+        for change in found:
+            yield from _change(change)
+
+
+def _change(change: Change) -> Iterator[str]:
+    yield f"  {label(change.role, change.task)}"
+    for sentence in change.actions:
+        yield f"    {sentence}"
+    for line in change.diff.rstrip("\n").splitlines():
+        yield f"    {line}"
+
+
+def failures(result: Result) -> Iterator[str]:
+    """One block per cause; hosts that failed for the same cause share it."""
+    groups: dict[tuple[object, ...], list[Failure]] = {}
+    for failure in result.failures:
+        key = (failure.status, failure.role, failure.task, failure.problems)
+        groups.setdefault(key, []).append(failure)
+    for group in groups.values():
+        yield from _block(group, result)
+
+
+def _block(group: list[Failure], result: Result) -> Iterator[str]:
+    first = group[0]
+    yield ""
+    if first.host:
+        yield f"{first.status}: {_hosts([failure.host for failure in group])}"
+        yield f"  task: {label(first.role, first.task)}  ({_short(first.path)})"
+    for problem in first.problems:
+        head, *rest = problem.message.splitlines() or [""]
+        yield f"error: {head}"
+        yield from (f"       {line}" for line in rest)
+        if problem.hint:
+            yield f"hint: {problem.hint}"
+    for failure in group[:_NAMED]:
+        where = f":{failure.log_line}" if failure.log_line else ""
+        yield f"log: {result.folder}/ansible.log{where}"
+
+
+def _hosts(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def label(role: str, task: str) -> str:
+    """`role · task`, or the task alone outside of a role."""
+    return f"{role} · {task}" if role else task
+
+
+def _short(path: str) -> str:
+    """From `roles/` or `playbooks/` on: what a person needs to find the line."""
+    for start in ("/roles/", "/playbooks/"):
+        at = path.rfind(start)
+        if at >= 0:
+            return path[at + 1 :]
+    return Path(path).name
