@@ -1,0 +1,308 @@
+"""The one reader of machines: commands go out, what they said comes back, is kept, and can be replayed.
+
+All commands of a host travel as one POSIX sh script through testinfra's `safe-ssh` backend: one connection,
+one round trip. A command that is missing, fails or runs out of time is a Result that says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from llmhw_provision.connection import CONNECT_TIMEOUT_S, write_ssh_config
+from llmhw_provision.documents import Record, dump_json, write_atomic
+from llmhw_provision.documents import read as read_document
+from llmhw_provision.errors import MachineError
+from llmhw_provision.site import Site
+
+log = logging.getLogger(__name__)
+
+Origin = Literal["machine", "stand-in"]
+MISSING, TIMED_OUT = 127, (124, 137)
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command to run on a host, under a key by which its result is found."""
+
+    key: str
+    argv: tuple[str, ...]
+    timeout_s: int = 20
+
+    def line(self) -> str:
+        """The command as one copyable shell line."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command said."""
+
+    rc: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    argv: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> bool:
+        """Whether the program is not installed."""
+        return self.rc == MISSING
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the time limit ended it."""
+        return self.rc in TIMED_OUT
+
+    def why(self) -> str:
+        """One line saying why there is no usable output; empty when the command succeeded."""
+        if self.rc == 0:
+            return ""
+        program = self.argv[0] if self.argv else "command"
+        if self.missing:
+            return f"{program} is not installed"
+        if self.timed_out:
+            return f"{program} did not answer within {self.seconds:.0f} s"
+        said = self.stderr.decode("utf-8", "replace").strip().splitlines()
+        return f"{program} ended with status {self.rc}" + (f": {said[-1][:200]}" if said else "")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything one host said in one reading."""
+
+    host: str
+    origin: Origin
+    results: dict[str, Result]
+    read_at: str = ""
+    problem: str = ""
+    hint: str = ""
+
+    def get(self, key: str) -> Result | None:
+        """The result under `key`; None when that command was not part of the reading."""
+        return self.results.get(key)
+
+
+class _Saved(Record):
+    key: str
+    argv: tuple[str, ...]
+    rc: int
+    seconds: float
+    stdout: str
+    stderr: str
+    encoding: Literal["utf-8", "base64"]
+
+
+class EvidenceFile(Record):
+    """evidence/<host>.json."""
+
+    format: Literal[1] = Field(alias="schema")
+    host: str
+    origin: Origin
+    read_at: str
+    problem: str = ""
+    hint: str = ""
+    results: tuple[_Saved, ...]
+
+
+def save(evidence: Evidence, path: Path) -> None:
+    """Writes `evidence` to `path`; `load` gives the same value back."""
+    saved = tuple(_saved(key, result) for key, result in evidence.results.items())
+    file = EvidenceFile(
+        schema=1,
+        host=evidence.host,
+        origin=evidence.origin,
+        read_at=evidence.read_at,
+        problem=evidence.problem,
+        hint=evidence.hint,
+        results=saved,
+    )
+    write_atomic(path, dump_json(file))
+
+
+def load(path: Path) -> Evidence:
+    """The evidence in the file at `path`; raises InputError when it cannot be read."""
+    file = read_document(path, EvidenceFile)
+    results = {item.key: _loaded(item) for item in file.results}
+    return Evidence(file.host, file.origin, results, file.read_at, file.problem, file.hint)
+
+
+def _saved(key: str, result: Result) -> _Saved:
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+    try:
+        out, err = result.stdout.decode(), result.stderr.decode()
+        if "\0" in out + err or "\ud800" in out:
+            raise UnicodeError
+    except UnicodeError:
+        encoding = "base64"
+        out, err = base64.b64encode(result.stdout).decode(), base64.b64encode(result.stderr).decode()
+    return _Saved(
+        key=key, argv=result.argv, rc=result.rc, seconds=result.seconds, stdout=out, stderr=err, encoding=encoding
+    )
+
+
+def _loaded(item: _Saved) -> Result:
+    def raw(text: str) -> bytes:
+        return base64.b64decode(text) if item.encoding == "base64" else text.encode()
+
+    return Result(item.rc, raw(item.stdout), raw(item.stderr), item.seconds, item.argv)
+
+
+def script(commands: Sequence[Command]) -> str:
+    """The POSIX sh script that runs `commands` one after the other and packs what they say without loss.
+
+    Few processes of its own: each costs a quarter of a second on an emulated machine. Answers lie in numbered
+    files; at the end their sizes are listed and all of them leave in one base64 stream.
+    """
+    lines = [
+        f"export LC_ALL=C LANG=C PATH={_PATH}",
+        "unset LANGUAGE",
+        "d=$(mktemp -d) || exit 97",
+        "trap 'rm -rf \"$d\"' EXIT",
+        'cd "$d" || exit 97',
+        "run() {",
+        "  n=$1; t=$2; shift 2; read -r a _ </proc/uptime",
+        '  timeout -k 5 "$t" "$@" >"$n.o" 2>"$n.e" </dev/null; r=$?',
+        '  read -r b _ </proc/uptime; echo "$n $r $a $b"',
+        "}",
+    ]
+    lines += [f"run {index:04} {c.timeout_s} {c.line()}" for index, c in enumerate(commands)]
+    return "\n".join([*lines, "echo -; wc -c -- *; echo -; cat -- * | base64; echo - end", ""])
+
+
+def parse_frames(raw: bytes, commands: Sequence[Command]) -> dict[str, Result]:
+    """The results in the script's output by key; raises ValueError when the output is cut off or foreign."""
+    text = raw.decode("ascii", "strict")
+    parts = text.split("\n-")
+    if len(parts) != 4 or parts[3].strip() != "end":
+        raise ValueError(f"cut off or foreign: {text.strip()[-80:]!r}")
+    ran = [line.split(" ") for line in parts[0].splitlines()]
+    packed = base64.b64decode("".join(parts[2].split()), validate=True)
+    files: dict[str, bytes] = {}
+    start = 0
+    for size, name in (line.split() for line in parts[1].splitlines() if line.strip()):
+        if name != "total":
+            files[name] = packed[start : start + int(size)]
+            start += int(size)
+    if start != len(packed) or len(ran) != len(commands) or len(files) != 2 * len(commands):
+        raise ValueError(f"{len(packed)} bytes and {len(ran)} answers, {start} and {len(commands)} announced")
+    results: dict[str, Result] = {}
+    for command, (number, rc, begin, end) in zip(commands, ran, strict=True):
+        seconds = round(float(end) - float(begin), 2)
+        results[command.key] = Result(int(rc), files[f"{number}.o"], files[f"{number}.e"], seconds, command.argv)
+    return results
+
+
+def read(
+    host: str,
+    commands: Sequence[Command],
+    ssh_config: Path,
+    sudo: bool,
+    *,
+    address: str = "",
+    origin: Origin = "machine",
+) -> Evidence:
+    """What `host` answers to `commands`, read in one round trip as root; raises MachineError when unreachable."""
+    root = "sudo -n " if sudo else ""
+    for command in commands:
+        log.info("ssh -F %s %s %s", shlex.quote(str(ssh_config)), host, shlex.quote(root + command.line()))
+    packed = base64.b64encode(script(commands).encode()).decode()
+    out, err, rc = _through_testinfra(host, f"echo {packed} | base64 -d | {root}sh", ssh_config, address)
+    try:
+        results = parse_frames(out, commands)
+    except (ValueError, KeyError) as error:
+        raise _refused(host, address, rc, err, str(error)) from None
+    return Evidence(host, origin, results, _now())
+
+
+def _through_testinfra(host: str, line: str, ssh_config: Path, address: str) -> tuple[bytes, bytes, int]:
+    import testinfra
+
+    # The file decides about ControlMaster and ControlPath; testinfra's own options would override it.
+    backend = testinfra.get_host(
+        f"safe-ssh://{host}", ssh_config=str(ssh_config), controlpersist=0, timeout=CONNECT_TIMEOUT_S
+    )
+    try:
+        result = backend.run(line)
+    except RuntimeError as error:  # ssh itself failed: testinfra raises on 255
+        failed = error.args[0] if error.args else None
+        raise _unreachable(host, address, getattr(failed, "stderr_bytes", b"")) from None
+    except ValueError:  # safe-ssh found no frame: the login shell said something else
+        raise MachineError(
+            f"{_name(host, address)}: the login shell did not run our script",
+            "log in by hand and see what it prints; mktemp and base64 must exist and /tmp must be writable",
+        ) from None
+    return result.stdout_bytes, result.stderr_bytes, result.rc
+
+
+def _name(host: str, address: str) -> str:
+    return f"{host} ({address})" if address else host
+
+
+def _unreachable(host: str, address: str, stderr: bytes) -> MachineError:
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    said = lines[-1] if lines else "ssh gave no reason"
+    where = _name(host, address)
+    if any("IDENTIFICATION HAS CHANGED" in line for line in lines):
+        seen = next((line.rstrip(".") for line in lines if line.startswith("SHA256:")), "unknown")
+        return MachineError(
+            f"{where}: its host key is not the one accepted before; it now shows {seen}",
+            "if the machine was installed again, remove its line from known_hosts and run discover; "
+            "if not, someone may be between you and it",
+        )
+    hints = {
+        "Host key verification failed": "its key was never accepted: run discover, compare the fingerprint",
+        "Permission denied": "check user and identity_file in site.yaml; keys only, no passwords",
+        "timed out": "check the address, the cable and the firewall; is it switched on?",
+        "Connection refused": "no ssh server on that port; check port in site.yaml",
+        "Could not resolve": "check the address in site.yaml",
+    }
+    hint = next((text for part, text in hints.items() if part in said), "try the ssh line of the log by hand")
+    return MachineError(f"{where}: cannot be reached: {said}", hint)
+
+
+def _refused(host: str, address: str, rc: int, stderr: bytes, reason: str) -> MachineError:
+    said = stderr.decode("utf-8", "replace").strip().splitlines()
+    where = _name(host, address)
+    if any("sudo" in line for line in said):
+        return MachineError(
+            f"{where}: {said[-1]}", "the user needs sudo without a password (NOPASSWD), or set user: root in site.yaml"
+        )
+    if rc == 97:
+        return MachineError(f"{where}: no temporary folder: {said[-1] if said else 'mktemp failed'}", "is / full?")
+    return MachineError(f"{where}: its answer cannot be read: {reason}" + (f" ({said[-1][:160]})" if said else ""))
+
+
+def read_site(
+    site: Site, folder: Path, commands_of: Mapping[str, Sequence[Command]], *, origin: Origin = "machine"
+) -> dict[str, Evidence]:
+    """What each host of `commands_of` answers, hosts side by side; one that cannot be read is evidence saying so."""
+    ssh_config = write_ssh_config(site, folder)
+    hosts = {host.name: host for host in site.hosts}
+
+    def one(name: str) -> Evidence:
+        host = hosts[name]
+        try:
+            sudo = host.user != "root"
+            return read(name, commands_of[name], ssh_config, sudo, address=host.address, origin=origin)
+        except MachineError as error:
+            problem = error.problems[0]
+            return Evidence(name, origin, {}, _now(), problem=problem.message, hint=problem.hint)
+
+    with ThreadPoolExecutor(max_workers=min(_AT_ONCE, max(1, len(commands_of)))) as pool:
+        return dict(zip(commands_of, pool.map(one, commands_of), strict=True))
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

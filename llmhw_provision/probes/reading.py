@@ -1,0 +1,96 @@
+"""What every parser shares: taking a result out of the evidence, and refusing what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llmhw_provision.errors import MachineError
+from llmhw_provision.evidence import Evidence
+
+
+class ProbeError(MachineError):
+    """A tool gave no output, or output that cannot be read; never turned into a value."""
+
+
+def unreadable(tool: str, line: str, why: str = "") -> ProbeError:
+    """The error for output that is not `tool`'s: quotes the line."""
+    shown = line.strip()[:120] or "(nothing)"
+    return ProbeError(f"could not read {tool} output: {shown}" + (f" ({why})" if why else ""))
+
+
+def output(evidence: Evidence, key: str) -> bytes:
+    """Standard output of the command `key`; raises ProbeError unless it was run and succeeded."""
+    result = evidence.get(key)
+    if result is None:
+        raise ProbeError(evidence.problem or f"{key} was not read on {evidence.host}")
+    if result.rc != 0:
+        raise ProbeError(f"{key}: {result.why()}")
+    return result.stdout
+
+
+def lines(tool: str, raw: bytes) -> list[str]:
+    """The lines of `raw` without line ends; raises ProbeError when the last line is cut off or it is not text."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise unreadable(tool, repr(raw[:60]), "not UTF-8 text") from None
+    if text and not text.endswith("\n"):
+        raise unreadable(tool, text.splitlines()[-1], "cut off")
+    return text.splitlines()
+
+
+def json_object(tool: str, raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        tail = raw.decode("utf-8", "replace").strip().splitlines()
+        raise unreadable(tool, tail[-1] if tail else "", "not JSON, or cut off") from None
+    if not isinstance(found, dict):
+        raise unreadable(tool, str(found), "not a JSON object")
+    return found
+
+
+def pairs(tool: str, raw: bytes) -> dict[str, str]:
+    """`KEY=value` lines as a dict; empty lines are skipped."""
+    found: dict[str, str] = {}
+    for line in lines(tool, raw):
+        key, equals, value = line.partition("=")
+        if line.strip() and not equals:
+            raise unreadable(tool, line)
+        if equals:
+            found[key] = value
+    return found
+
+
+def sections(tool: str, raw: bytes) -> dict[str, list[str]]:
+    """The lines below each `== name` heading that our own loops print."""
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in lines(tool, raw):
+        if line.startswith("== "):
+            current = found.setdefault(line[3:], [])
+        elif current is None:
+            raise unreadable(tool, line)
+        else:
+            current.append(line)
+    return found
+
+
+def whole(tool: str, value: object, what: str) -> int:
+    """`value` as a whole number that is not negative."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    raise unreadable(tool, f"{what} {value!r}", "not a whole number")
+
+
+def flag(tool: str, value: object, what: str) -> bool:
+    """`value` as true or false; util-linux writes booleans, or "0" and "1" before 2.33."""
+    if isinstance(value, bool):
+        return value
+    if value in ("0", "1"):
+        return value == "1"
+    raise unreadable(tool, f"{what} {value!r}", "neither true nor false")
