@@ -18,7 +18,7 @@ from llmhw_provision.run.command import Choice, Command, Recording, ansible_play
 from llmhw_provision.run.progress import Watcher
 
 _PLAN_LINE = re.compile(r"""^llmhw_plan:\s*["']?([0-9a-f]+)["']?\s*$""", re.MULTILINE)
-_ERROR_LINE = re.compile(r"^(?:\[ERROR\]|ERROR!):? *(.*)$", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^(?:\[ERROR\]|ERROR!):? *(\S.*(?:\nOrigin: .*)?)$", re.MULTILINE)
 _REASONS = Path(__file__).resolve().parent / "reboot_reasons.yml"
 
 
@@ -202,7 +202,7 @@ def _failures(work: _Run, tally: outcome.Tally, status: int) -> tuple[outcome.Fa
 def _ansible_failure(work: _Run, log: bytes, status: int, tally: outcome.Tally) -> outcome.Failure:
     """Ansible gave up without a host to blame, or ran nothing at all."""
     text = log.decode("utf-8", errors="replace")
-    said = list(dict.fromkeys(match[1] for match in _ERROR_LINE.finditer(text) if match[1]))
+    said = list(dict.fromkeys(match[1] for match in _ERROR_LINE.finditer(text)))
     if status == 0 and tally.ended:
         tags = ", ".join(work.order.choice.tags)
         problem = Problem(f"no task carries the tag {tags}" if tags else "no task ran", "roles are tags; see the plan")

@@ -14,7 +14,6 @@ from types import FrameType
 from llmhw_provision.run.command import Command
 from llmhw_provision.run.lock import Lock
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK_S = 0.1
 
 
@@ -33,7 +32,10 @@ class Stops:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # it is under nohup, which wants us to go on
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._handle) for number in numbers}
         try:
             yield self
         finally:

@@ -121,7 +121,7 @@ class Bars:
         elif isinstance(event, events.TaskResult):
             self._ended(event)
         elif isinstance(event, events.Stats):
-            self._now = None
+            self._now = self._clock = None
 
     def _ended(self, event: events.TaskResult) -> None:
         row = self._rows.get(event.host, self._rows.get(_ALL))

@@ -40,10 +40,9 @@ def _host(host: HostPlan, width: int) -> Iterator[str]:
     disks = f"{plural(len(host.disks), 'disk')}, {disk(sum(each.size_bytes for each in host.disks))}"
     reboots = f", {plural(host.reboots, 'reboot')}" if host.reboots else ""
     facts = f"{host.os}, {memory(host.memory_bytes)}, {disks}"
-    yield f"  {host.name:<{width}}  {host.address}  {facts}    {plural(len(names), 'role')}{reboots}"
+    mark = "  REHEARSAL (virtual machine)" if host.rehearsal else ""
+    yield f"  {host.name:<{width}}  {host.address}  {facts}    {plural(len(names), 'role')}{reboots}{mark}"
     indent = " " * (width + 4)
-    if host.rehearsal:
-        yield f"{indent}REHEARSAL: a virtual machine"
     yield f"{indent}roles: {', '.join(names) or 'none'}"
     for sentence in host.creates:
         yield f"{indent}creates: {sentence}"
@@ -65,6 +64,11 @@ def ending(result: Result) -> Iterator[str]:
         yield f"  {host.host:<{width}}  {host.state.upper() if host.state != 'done' else 'done'}  {counts}"
     yield f"{_state(result)} in {clock_text(result.seconds)} · {result.folder}"
     yield from _reboots(result.hosts)
+
+
+def _counts(host: HostResult, *, check: bool) -> str:
+    failed = f", {host.failed} failed" if host.failed else ""
+    return f"{plural(host.tasks, 'task')}, {host.changed} {'would change' if check else 'changed'}{failed}"
 
 
 def _state(result: Result) -> str:

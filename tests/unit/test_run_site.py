@@ -54,7 +54,7 @@ def plan(*hosts: HostPlan, origin: str = "observed") -> Plan:
     return Plan.model_validate(data | {"hosts": hosts}, strict=False)
 
 
-def site(folder: Path, made: Plan, *, connections: dict[str, str] | None = None, identity: str = IDENTITY) -> Path:
+def site(folder: Path, made: Plan, connections: dict[str, str] | None = None, *, identity: str = IDENTITY) -> Path:
     """Writes plan.json and the inventory; hosts are this machine unless `connections` says otherwise."""
     (folder / "inventory" / "group_vars").mkdir(parents=True)
     (folder / "plan.json").write_text(dump_json(made))

@@ -109,7 +109,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             fields["problems"] = [p for part in _parts(data) for p in map(_problem, _list(part, "problems")) if p]
             fields["hint"] = str(data.get("hint", "")) if bad else ""
             fields["diff"] = self._diff(data)
-        names = {**_names(result.task), "task": result.task_name}
+        names = _names(result.task)
+        names["task"] = result.task_name.removeprefix(f"{names['role']} : ")  # newer cores put the role before it
         seconds = round(time.monotonic() - began, 3) if began is not None else 0.0
         log = _size(os.environ.get("LLMHW_LOG", ""))
         self._write("result", host=host, **names, status=status, seconds=seconds, log=log, hidden=hidden, **fields)
@@ -156,6 +157,7 @@ def _message(data: dict[str, Any]) -> str:
 def _one(data: dict[str, Any], *, label: bool) -> str:
     msg = data.get("msg", "")
     text = "\n".join(map(str, msg)) if isinstance(msg, list) else str(msg).strip()
+    text = text.removeprefix("Task failed: ")
     if text == "Assertion failed":
         text = f"{text}: {data.get('assertion', '')}"
     if text.partition("\n")[0] in _BARE or text.startswith(_BARE[:2]):
