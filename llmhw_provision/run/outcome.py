@@ -146,19 +146,30 @@ def exit_code(state: State, *, status: int, stopped: bool) -> int:
 
 
 def failure(event: events.TaskResult, *, log_line: int, unreachable_hint: str) -> Failure:
-    """The failure that `event` reports, with the module's own problems if it named any."""
+    """The failure that `event` reports."""
     down = event.status == "unreachable"
-    hint = event.hint or (unreachable_hint if down else "")
-    message = event.message or "failed without saying why"
     return Failure(
         host=event.host,
         status="unreachable" if down else "failed",
         role=event.role,
         task=event.task,
         path=event.path,
-        problems=event.problems or (Problem(message, hint),),
+        problems=event.problems or _problems(event, unreachable_hint if down else ""),
         log_line=log_line,
     )
+
+
+def _problems(event: events.TaskResult, hint: str) -> tuple[Problem, ...]:
+    """Causes from the message of a module that names no `problems`.
+
+    Our modules write each reason on a line of its own and end with a line `hint: ...`, which belongs to all of them;
+    any other message is one cause, however many lines it has.
+    """
+    reasons, mark, last = event.message.rpartition("\nhint: ")
+    if not mark:
+        return (Problem(event.message or "failed without saying why", event.hint or hint),)
+    *first, final = reasons.splitlines() or ["failed without saying why"]
+    return (*(Problem(line) for line in first), Problem(final, last))
 
 
 def change(event: events.TaskResult) -> Change:

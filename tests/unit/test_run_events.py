@@ -8,7 +8,7 @@ from pathlib import Path
 from llmhw_provision.errors import Problem
 from llmhw_provision.run import events, folder
 from llmhw_provision.run.estimate import Clock, timeline
-from llmhw_provision.run.outcome import Tally, exit_code, worst
+from llmhw_provision.run.outcome import Tally, exit_code, failure, worst
 
 START = {"event": "start", "time": 0.0, "playbook": "site.yml", "check": False, "diff": False, "ansible": "2.19.14"}
 
@@ -62,6 +62,21 @@ def test_problems_become_problems() -> None:
     (event,) = parsed(result("one", "failed", problems=[{"message": "a", "hint": "b"}]))
     assert isinstance(event, events.TaskResult)
     assert event.problems == (Problem("a", "b"),)
+
+
+def test_reasons_on_lines_of_their_own_with_a_closing_hint_are_several_problems() -> None:
+    (event,) = parsed(
+        result("one", "failed", message="raid: A is mounted\nraid: B is gone\nhint: nothing was changed.")
+    )
+    assert isinstance(event, events.TaskResult)
+    found = failure(event, log_line=0, unreachable_hint="")
+    assert found.problems == (Problem("raid: A is mounted"), Problem("raid: B is gone", "nothing was changed."))
+
+
+def test_any_other_message_is_one_problem() -> None:
+    (event,) = parsed(result("one", "failed", message="first line\nsecond line"))
+    assert isinstance(event, events.TaskResult)
+    assert failure(event, log_line=0, unreachable_hint="").problems == (Problem("first line\nsecond line"),)
 
 
 def test_a_run_without_an_end_is_unfinished() -> None:
