@@ -1,0 +1,1 @@
+"""Containers for tests: real systemd machines (systemd-nspawn on overlayfs) on a private network."""

@@ -1,0 +1,1 @@
+"""Roles, each run in containers."""
