@@ -1,0 +1,112 @@
+"""All checks, the commands they need, and the one place where a judgement becomes a Finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from llmhw_provision import discover
+from llmhw_provision.checks import arrays, disks, filesystems, host, memory_fs
+from llmhw_provision.checks.model import LEVELS, Check, Finding, Level, Outcome
+from llmhw_provision.checks.texts import TEXTS, text_of
+from llmhw_provision.checks.views import array_names, stripe_names, tmpfs_mounts, volume, volumes
+from llmhw_provision.evidence import Command, Evidence
+from llmhw_provision.plan.model import HostPlan
+from llmhw_provision.probes import folders, initramfs, systemd, xfs
+from llmhw_provision.probes.reading import ProbeError
+
+CHECKS: tuple[Check, ...] = (
+    *host.CHECKS,
+    *disks.CHECKS,
+    *arrays.CHECKS,
+    *filesystems.CHECKS,
+    *memory_fs.CHECKS,
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One check about one subject of one host: what testinfra runs as one test."""
+
+    host: HostPlan
+    check: Check
+    subject: str
+
+    @property
+    def name(self) -> str:
+        """Short name, unique within the host."""
+        return f"{self.check.id}-{self.subject}" if self.subject else self.check.id
+
+
+def chosen(level: Level) -> tuple[Check, ...]:
+    """The checks of a level; `standard` holds those of `quick`, `before` stands alone."""
+    if level == "before":
+        return tuple(check for check in CHECKS if "before" in check.levels)
+    wanted = set(LEVELS[1 : LEVELS.index(level) + 1])
+    return tuple(check for check in CHECKS if wanted & set(check.levels))
+
+
+def items(plan: HostPlan, level: Level) -> Iterator[Item]:
+    """Every question that `level` asks of the host."""
+    for check in chosen(level):
+        for subject in check.subjects(plan):
+            yield Item(plan, check, subject)
+
+
+def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
+    """What must be read on the host to answer the checks of `level`."""
+    if level == "before":
+        return discover.COMMANDS
+    found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD]
+    if array_names(plan):
+        found.append(initramfs.command())
+    for item in volumes(plan):
+        found += [systemd.mount_command(item.mount), folders.bare_command(item.mount)]
+    found += [xfs.command(volume(plan, name).mount) for name in stripe_names(plan)]
+    found += [systemd.mount_command(item.path) for item in tmpfs_mounts(plan)]
+    paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
+    paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
+    found.append(folders.stat_command(tuple(paths)))
+    return tuple(found)
+
+
+def judge(item: Item, evidence: Evidence) -> Finding:
+    """The finding of one item. Evidence that is missing or cannot be read is `could-not-run`, never a pass."""
+    try:
+        outcome = item.check.judge(item.host, evidence, item.subject)
+    except ProbeError as error:
+        reason = error.problems[0].message
+        outcome = Outcome("could-not-run", reason, "an answer")
+    text = text_of(item.check.id, outcome.variant)
+    if outcome.status == "could-not-run":
+        help_text = TEXTS["could-not-run"]
+        cause, next_step = help_text.cause, evidence.hint or help_text.next_step
+    else:
+        cause, next_step = text.cause, text.next_step
+    quiet = outcome.status == "pass"
+    return Finding(
+        host=item.host.name,
+        check=item.check.id,
+        subject=item.subject,
+        variant=outcome.variant,
+        area=item.check.area,
+        status=outcome.status,
+        severity=item.check.severity,
+        title=text.title.format(subject=item.subject),
+        found=outcome.found,
+        expected=outcome.expected,
+        cause="" if quiet else cause,
+        next_step="" if quiet else next_step,
+        runbook=item.check.runbook,
+        evidence=_key(item),
+    )
+
+
+def judge_all(plan: HostPlan, evidence: Evidence, level: Level) -> tuple[Finding, ...]:
+    """All findings of `level` about one host."""
+    return tuple(judge(item, evidence) for item in items(plan, level))
+
+
+def _key(item: Item) -> str:
+    mount = next((entry.mount for entry in volumes(item.host) if entry.name == item.subject), item.subject)
+    return item.check.evidence.format(mount=mount)

@@ -1,0 +1,187 @@
+"""What each check is called, why it usually fails and what to do then. `{subject}` is the volume, disk or folder.
+
+A key `check/variant` holds cause and next step of a failure that differs from the usual one of that check.
+The same keys stand in Chinese in report/chinese.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Text:
+    """Title of a check, likely cause and next step of its failure."""
+
+    title: str
+    cause: str
+    next_step: str
+
+
+TEXTS: dict[str, Text] = {
+    "host-os": Text(
+        "operating system as planned",
+        "the machine was installed again or upgraded after the plan was made",
+        "run discover and plan again, and read what differs before apply",
+    ),
+    "host-memory": Text(
+        "memory as planned",
+        "a memory module failed or is not seated; the firmware maps it out",
+        "read the BMC's event log for the slot; count modules with dmidecode -t memory",
+    ),
+    "host-memory/changed": Text(
+        "memory as planned",
+        "memory was added, or the kernel reserves another amount (crashkernel, huge pages at boot)",
+        "if it is meant, run discover and plan again",
+    ),
+    "host-nature": Text(
+        "the planned machine, not a stand-in for it",
+        "the plan was made from another machine than the one at this address",
+        "check the address in site.yaml; run discover and plan again",
+    ),
+    "host-units": Text(
+        "no failed unit",
+        "a service could not start",
+        "systemctl --failed, then journalctl -b -u UNIT",
+    ),
+    "host-trim": Text(
+        "fstrim.timer runs",
+        "the timer was disabled or masked after apply",
+        "systemctl unmask fstrim.timer && systemctl enable --now fstrim.timer, or run apply again",
+    ),
+    "disk-present": Text(
+        "disk {subject} is there",
+        "the drive is dead, pulled, or was exchanged for another one",
+        "find its slot by serial (label, BMC); do not write anything; follow the runbook",
+    ),
+    "disk-untouched": Text(
+        "disk {subject} is as it was",
+        "somebody erased or repartitioned it; apply never does without a consent in site.yaml",
+        "stop using the disk; look at runs/*/result.json and at who else works on the machine",
+    ),
+    "disk-untouched/taken": Text(
+        "disk {subject} is as it was",
+        "a volume of the plan was made on a disk that should have been kept",
+        "stop: keep the run's folder and report it; this must not happen",
+    ),
+    "array-name": Text(
+        "array {subject} runs",
+        "it was never created, or it was stopped by hand",
+        "run apply; if it existed before, mdadm --examine on its members first",
+    ),
+    "array-name/inactive": Text(
+        "array {subject} runs",
+        "a member is missing, so the kernel does not start the array",
+        "check the findings about its members; RAID0 cannot run without all of them",
+    ),
+    "array-level": Text(
+        "array {subject} has the planned level",
+        "an older array of the same name was found and is in use",
+        "keep it: change storage in site.yaml to what is there, or save its data and make it anew",
+    ),
+    "array-chunk": Text(
+        "array {subject} has the planned chunk",
+        "an older array of the same name was found and is in use",
+        "keep it: set storage.scratch.chunk in site.yaml to what is there, or save its data and make it anew",
+    ),
+    "array-members": Text(
+        "array {subject} is complete, by serial",
+        "a drive is dead, pulled or was exchanged",
+        "do not create anything; find the drive by its serial and follow the runbook",
+    ),
+    "array-state": Text(
+        "array {subject} is clean",
+        "a member failed while the array was in use",
+        "dmesg for the drive's errors; the data on a broken RAID0 is lost: replace, then apply",
+    ),
+    "array-state/filling": Text(
+        "array {subject} is clean",
+        "the mirror was just made, or a drive was just replaced",
+        "wait until /proc/mdstat shows no resync, then verify again",
+    ),
+    "array-conf": Text(
+        "mdadm.conf names array {subject} once, by UUID",
+        "the file was edited by hand, or another tool wrote its own ARRAY line",
+        "run apply; it writes the one line and rebuilds the initramfs",
+    ),
+    "array-boot": Text(
+        "the initramfs names array {subject} once, by UUID",
+        "the initramfs was built before mdadm.conf was complete",
+        "run apply, or update-initramfs -u (dracut -f)",
+    ),
+    "fs-mounted": Text(
+        "{subject} is mounted as planned",
+        "the device did not come up, or it was unmounted by hand",
+        "systemctl status of the mount unit, then the findings about the array",
+    ),
+    "fs-mounted/options": Text(
+        "{subject} is mounted as planned",
+        "it was mounted by hand, or an entry in /etc/fstab wins over the unit",
+        "remove the entry in /etc/fstab; unmount, then systemctl start of the mount unit",
+    ),
+    "fs-uuid": Text(
+        "one file system UUID for {subject} everywhere",
+        "the file system was made anew after apply",
+        "run apply: it adopts the file system that is there, or says why not",
+    ),
+    "fs-geometry": Text(
+        "XFS of {subject} knows the stripe",
+        "the file system was made on another array, or by hand without su and sw",
+        "works, only slower; it can be set at mkfs only: save the data, make it anew when there is time",
+    ),
+    "fs-bare": Text(
+        "nothing can be written under the mount of {subject}",
+        "the immutable flag was removed, or the folder was made by hand",
+        "run apply; it sets the flag again (chattr +i)",
+    ),
+    "fs-bare/filled": Text(
+        "nothing can be written under the mount of {subject}",
+        "jobs wrote while the volume was not mounted: the data lies on the root disk, hidden by the mount",
+        "stop the jobs, unmount, move the files away, then run apply",
+    ),
+    "fs-unit": Text(
+        "boot survives a missing {subject}",
+        "the unit was edited or disabled by hand, or was never written",
+        "run apply; systemctl cat of the mount unit shows what is in force",
+    ),
+    "fs-folder": Text(
+        "owner and mode of {subject}",
+        "changed by hand",
+        "run apply, or chown and chmod the mounted folder",
+    ),
+    "fs-directory": Text(
+        "folder {subject}",
+        "changed or removed by hand",
+        "run apply",
+    ),
+    "fs-read-ahead": Text(
+        "read-ahead of {subject}",
+        "the udev rule is missing, or another tool (tuned) set its own value",
+        "run apply; udevadm test on the device shows which rule wins",
+    ),
+    "tmpfs-mounted": Text(
+        "tmpfs {subject} as planned",
+        "it was remounted by hand, or an entry in /etc/fstab wins over the unit",
+        "systemctl restart of the mount unit (its content is lost), or run apply",
+    ),
+    "tmpfs-mode": Text(
+        "mode of tmpfs {subject}",
+        "changed by hand",
+        "chmod, or run apply",
+    ),
+    "tmpfs-unit": Text(
+        "tmpfs {subject} comes back at boot",
+        "the unit was disabled by hand or was never written",
+        "run apply",
+    ),
+    "could-not-run": Text(
+        "",
+        "the tool is missing, has no answer, or the host cannot be reached",
+        "run the command of the evidence by hand; without an answer nothing is proven",
+    ),
+}
+
+
+def text_of(check: str, variant: str) -> Text:
+    """Text of a finding: that of the variant where there is one."""
+    return TEXTS.get(f"{check}/{variant}", TEXTS[check])
