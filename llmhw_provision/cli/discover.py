@@ -11,7 +11,7 @@ from llmhw_provision.cli.options import site_folder
 from llmhw_provision.discover import COMMANDS, enrol, observe
 from llmhw_provision.documents import dump_json, read, write_atomic
 from llmhw_provision.errors import MachineError, Problem
-from llmhw_provision.evidence import Evidence, load, read_site, save
+from llmhw_provision.evidence import Evidence, read_site, save
 from llmhw_provision.machine import Disk, Machine
 from llmhw_provision.site import Host, Site
 from llmhw_provision.units import disk as disk_text
@@ -21,26 +21,17 @@ from llmhw_provision.units import memory
 @click.command("discover")
 @site_folder
 @click.option("--accept-host-keys", is_flag=True, help="Accept the ssh keys of new hosts without asking.")
-@click.option(
-    "--evidence",
-    "recorded",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Replay this recording (evidence/HOST.discover.json) instead of reading its host.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print the machines as JSON.")
-def command(folder: Path, accept_host_keys: bool, recorded: Path | None, as_json: bool) -> int:
+def command(folder: Path, accept_host_keys: bool, as_json: bool) -> int:
     """Read the site's machines: system, memory, disks and what they hold, GPUs. Changes nothing on them."""
     site = read(folder / "site.yaml", Site)
-    if recorded is not None:
-        replayed = load(recorded)
-        readings = {replayed.host: replayed}
-    else:
-        readings = _read(site, folder, accept_host_keys)
+    readings = _read(site, folder, accept_host_keys)
     machines, problems = _observed(readings)
+    for name, evidence in readings.items():
+        if evidence.results:
+            save(evidence, folder / "evidence" / f"{name}.discover.json")
     for name, machine in machines.items():
         write_atomic(folder / "observed" / f"{name}.json", dump_json(machine))
-        if recorded is None:
-            save(readings[name], folder / "evidence" / f"{name}.discover.json")
     if as_json:
         click.echo(json.dumps([machine.model_dump(mode="json", by_alias=True) for machine in machines.values()]))
     else:

@@ -8,7 +8,7 @@ from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.mdadm import ArrayLine, parse_conf
 from llmhw_provision.probes.reading import lines, output, unreadable
 
-_PROGRAM = Path(__file__).with_name("on_host") / "initramfs_member.py"
+_PROGRAM = Path(__file__).with_name("on_host") / "initramfs_member"
 _FIND = (
     'k=$(uname -r); for f in "/boot/initrd.img-$k" "/boot/initramfs-$k.img"; do [ -f "$f" ] && break; done'
     '; exec python3 -c "$1" "$f" /etc/mdadm/mdadm.conf'
