@@ -92,8 +92,8 @@ def _settings(content: Path, hosts: int) -> dict[str, str]:
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_FORKS": str(max(5, min(hosts, _MOST_FORKS))),
-        "ANSIBLE_TIMEOUT": "30",
-        "ANSIBLE_SSH_RETRIES": "3",
+        "ANSIBLE_TIMEOUT": "20",
+        "ANSIBLE_SSH_RETRIES": "2",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
         "ANSIBLE_NOCOWS": "1",
     }

@@ -76,6 +76,7 @@ class TaskResult(_OfTask):
     hint: str = ""
     problems: tuple[Problem, ...] = ()
     actions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     diff: str = ""
 
 

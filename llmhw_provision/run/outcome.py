@@ -29,6 +29,7 @@ class HostResult(Record):
     failed: int = Field(description="including failures that a rescue block then handled")
     unreachable: int
     ignored: int
+    warnings: tuple[str, ...] = Field(default=(), description="sentences that modules want a person to read")
     reboot_reasons: tuple[str, ...] = Field(default=(), description="why this host wants a reboot after the run")
 
 
@@ -82,6 +83,7 @@ class Tally:
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     changes: list[events.TaskResult] = field(default_factory=list)
     failures: dict[str, events.TaskResult] = field(default_factory=dict)
+    warnings: dict[str, list[str]] = field(default_factory=dict)
     ansible: str = ""
     ended: bool = False
     _since_start: set[str] = field(default_factory=set)
@@ -99,6 +101,8 @@ class Tally:
 
     def _result(self, event: events.TaskResult) -> None:
         self.counts.setdefault(event.host, Counter())[event.status] += 1
+        said = self.warnings.setdefault(event.host, [])
+        said += [warning for warning in event.warnings if warning not in said]
         if event.status == "changed":
             self.changes.append(event)
         if event.status in ("failed", "unreachable"):
@@ -126,6 +130,7 @@ class Tally:
             failed=n["failed"],
             unreachable=n["unreachable"],
             ignored=n["ignored"],
+            warnings=tuple(self.warnings.get(name, ())),
             reboot_reasons=tuple(reboot_reasons),
         )
 

@@ -137,7 +137,7 @@ class Bars:
 
     def note(self, text: str) -> None:
         """Prints the sentence above the bars."""
-        self._bars.console.print(escape(text), highlight=False)
+        self._bars.console.print(escape(text), highlight=False, soft_wrap=True)
 
     def tick(self) -> None:
         """Moves the clock."""

@@ -62,6 +62,8 @@ def ending(result: Result) -> Iterator[str]:
             f", {host.failed} failed" if host.failed else ""
         )
         yield f"  {host.host:<{width}}  {host.state.upper() if host.state != 'done' else 'done'}  {counts}"
+    for host in result.hosts:
+        yield from (f"warning: {host.host}: {warning}" for warning in host.warnings)
     yield f"{_state(result)} in {clock_text(result.seconds)} · {result.folder}"
     yield from _reboots(result.hosts)
 

@@ -15,7 +15,7 @@ import pytest
 
 from llmhw_provision.documents import read
 from llmhw_provision.errors import InputError
-from llmhw_provision.run import apply, estimate, events, lock, text
+from llmhw_provision.run import estimate, events, lock, text
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.outcome import Result
 from llmhw_provision.run.progress import Lines
@@ -32,12 +32,23 @@ WRITE = """
 REASONS = "{local}\n      llmhw_reboot_reasons_folder: {folder}"
 
 
-def test_a_run_changes_and_the_next_one_does_not(tmp_path: Path) -> None:
-    tasks = WRITE.format(path=tmp_path / "out")
+REBOOT = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Reboot
+      ansible.builtin.debug:
+      when: llmhw_allow_reboot | bool
+"""
+
+
+def test_a_run_changes_and_reboots_and_the_next_one_does_not(tmp_path: Path) -> None:
     (tmp_path / "reasons").mkdir()
     (tmp_path / "reasons" / "initramfs").write_text("the running kernel has an older initramfs")
-    site(tmp_path / "site", plan(host("one")), {"one": REASONS.format(local=LOCAL, folder=tmp_path / "reasons")})
-    first, folder = run(tmp_path, tasks)
+    connection = REASONS.format(local=LOCAL, folder=tmp_path / "reasons")
+    site(tmp_path / "site", plan(host("one", reboots=1)), {"one": connection})
+    content(tmp_path / "content", WRITE.format(path=tmp_path / "out"), reboot=REBOOT)
+    first, folder = run(tmp_path, "", choice=Choice(tags=("all",)), allow_reboot=True)
     assert (first.exit_code, first.state, first.hosts[0].changed) == (0, "done", 1)
     assert [(change.role, change.task) for change in first.changes] == [("demo", "Write the file")]
     assert first.hosts[0].reboot_reasons == ("initramfs: the running kernel has an older initramfs",)
@@ -45,13 +56,21 @@ def test_a_run_changes_and_the_next_one_does_not(tmp_path: Path) -> None:
     assert read(folder / "result.json", Result) == first
     made = ("plan.json", "command.txt", "events.jsonl", "ansible.log", "result.json", "reboot-reasons.jsonl")
     assert {path.name for path in folder.iterdir()} == set(made)
+    assert _tasks(folder) == ["Write the file", "Reboot"]
+    lines = (folder / "command.txt").read_text().splitlines()
+    assert ["--tags" in line for line in lines] == [True, False]
+
+    second, other = run(tmp_path, "")
+    assert (second.exit_code, second.hosts[0].changed, second.hosts[0].ok) == (0, 0, 1)
+    assert _tasks(other) == ["Write the file"]
     earlier = estimate.earlier(folder.parent, verb="apply", plan=IDENTITY, choice=Choice())
     assert earlier is not None
     assert earlier.tasks == {"one": 1}
 
-    second, other = run(tmp_path, tasks)
-    assert (second.exit_code, second.hosts[0].changed, second.hosts[0].ok) == (0, 0, 1)
-    assert other != folder
+
+def _tasks(folder: Path) -> list[str]:
+    found = events.read(folder / "events.jsonl")
+    return [event.task for event in found if isinstance(event, events.TaskResult)]
 
 
 def test_check_alters_nothing_and_its_command_line_works_without_us(tmp_path: Path) -> None:
@@ -68,24 +87,13 @@ def test_check_alters_nothing_and_its_command_line_works_without_us(tmp_path: Pa
     assert (tmp_path / "out").read_text() == "hello\n"
 
 
-def test_allowed_reboots_run_after_the_roles_and_only_then(tmp_path: Path) -> None:
-    reboot = "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Reboot\n      ansible.builtin.debug:\n"
-    reboot += "        msg: now\n      when: llmhw_allow_reboot | bool\n"
-    folder = site(tmp_path / "site", plan(host("one", reboots=1)))
-    root = content(tmp_path / "content", "- name: Role\n  ansible.builtin.debug:\n", reboot=reboot)
-    order = apply.prepare(folder, choice=Choice(tags=("all",)), allow_reboot=True)
-    result = apply.run(order, Lines(io.StringIO()), content=root)
-    found = events.read(folder / result.folder / "events.jsonl")
-    assert [event.task for event in found if isinstance(event, events.TaskResult)] == ["Role", "Reboot"]
-    assert (folder / result.folder / "command.txt").read_text().splitlines()[1].count("--tags") == 0
-
-
 MODULE = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule(argument_spec={"bad": {"type": "bool"}}, supports_check_mode=True)
 if module.params["bad"]:
     problems = [{"message": "disk A is mounted", "hint": "unmount it"}, {"message": "disk B is missing", "hint": ""}]
     module.fail_json(msg="2 problems", problems=problems)
+module.warn("one disk is slow")
 module.exit_json(changed=True, actions=["create /dev/md/scratch over 2 disks"])
 """
 FAILING = """
@@ -138,6 +146,7 @@ def test_a_failure_names_hosts_task_cause_and_log_line(failed: tuple[Result, Pat
 def test_sentences_and_problems_of_a_module_are_shown(failed: tuple[Result, Path]) -> None:
     result, _ = failed
     assert result.changes[0].actions == ("create /dev/md/scratch over 2 disks",)
+    assert "warning: two: one disk is slow" in list(text.ending(result))
     block = "\n".join(text.failures(result))
     assert "failed: one\n  task: demo · Refuse" in block
     assert "error: disk A is mounted\nhint: unmount it\nerror: disk B is missing\nlog:" in block
@@ -218,8 +227,7 @@ def test_ctrl_c_leaves_a_readable_record_and_a_free_lock(tmp_path: Path, times: 
     result, folder = run(tmp_path, LONG.format(tmp_path), watcher=watcher)
     assert (result.exit_code, result.state) == (130, "unfinished")
     assert "the next apply finishes the job" in watcher.said.getvalue()
-    found = [event.task for event in events.read(folder / "events.jsonl") if isinstance(event, events.TaskResult)]
-    assert found[0] == "First"
+    assert _tasks(folder)[0] == "First"
     assert json.loads((folder / "result.json").read_text())["exit_code"] == 130
     assert not (folder / "tmp").exists()
     assert not (tmp_path / "never").exists()

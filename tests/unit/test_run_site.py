@@ -81,16 +81,17 @@ def run(
     tmp_path: Path,
     tasks: str,
     *,
-    made: Plan | None = None,
     choice: Choice | None = None,
     watcher: Watcher | None = None,
+    allow_reboot: bool = False,
 ) -> tuple[Result, Path]:
-    """One apply of `tasks` on a site in `tmp_path` (made when it is not there); the result and the run folder."""
-    folder = tmp_path / "site"
+    """One apply in `tmp_path`, on a site and with content made there before or else now; the result, the run folder."""
+    folder, root = tmp_path / "site", tmp_path / "content"
     if not folder.exists():
-        site(folder, made or plan(host("one")))
-    root = tmp_path / "content" if (tmp_path / "content").exists() else content(tmp_path / "content", tasks)
-    order = apply.prepare(folder, choice=choice or Choice())
+        site(folder, plan(host("one")))
+    if not root.exists():
+        content(root, tasks)
+    order = apply.prepare(folder, choice=choice or Choice(), allow_reboot=allow_reboot)
     result = apply.run(order, watcher or Lines(io.StringIO()), content=root)
     return result, folder / result.folder
 

@@ -25,7 +25,7 @@ requirements:
 
 _HIDDEN = "the output is hidden because the task handles a secret (no_log)"
 _LONGEST = 64 * 1024
-_BARE = ("non-zero return code", "MODULE FAILURE", "")
+_BARE = ("non-zero return code", "MODULE FAILURE", "Module result deserialization failed")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -107,6 +107,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         if not hidden:
             fields["actions"] = [str(each) for part in _parts(data) for each in _list(part, "actions")]
             fields["problems"] = [p for part in _parts(data) for p in map(_problem, _list(part, "problems")) if p]
+            fields["warnings"] = [str(each) for part in _parts(data) for each in _list(part, "warnings")]
             fields["hint"] = str(data.get("hint", "")) if bad else ""
             fields["diff"] = self._diff(data)
         names = _names(result.task)
@@ -160,7 +161,7 @@ def _one(data: dict[str, Any], *, label: bool) -> str:
     text = text.removeprefix("Task failed: ")
     if text == "Assertion failed":
         text = f"{text}: {data.get('assertion', '')}"
-    if text.partition("\n")[0] in _BARE or text.startswith(_BARE[:2]):
+    if not text or text.startswith(_BARE):
         output = next((str(data[key]) for key in ("stderr", "module_stderr", "stdout") if data.get(key)), "")
         code = f" (exit status {data['rc']})" if "rc" in data else ""
         text = f"{text}{code}: {_tail(output)}".rstrip(": ")
