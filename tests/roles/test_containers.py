@@ -220,8 +220,9 @@ def _session(folder: Path, end: str) -> subprocess.Popen[str]:
     test = folder / "test_session.py"
     test.write_text(_SESSION.format(ready=str(folder / "ready.json"), end=end))
     options = ["-q", "-p", "tests.containers.plugin", "-p", "no:cacheprovider", f"--rootdir={_REPO}"]
+    interruptible = ["env", "--default-signal=INT,TERM"]  # a background job of a shell ignores SIGINT
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, "-c", str(_REPO / "pyproject.toml"), str(test)],
+        [*interruptible, sys.executable, "-m", "pytest", *options, "-c", str(_REPO / "pyproject.toml"), str(test)],
         cwd=_REPO,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
