@@ -77,7 +77,7 @@ def ask() -> None:
             "apply asks before it alters machines, but standard input is no terminal",
             "add --yes, or look first with --check; nothing was started",
         )
-    click.confirm("Continue?", abort=True, err=True)
+    click.confirm("Continue?", abort=True, err=True, prompt_suffix=" ")
 
 
 def carry_out(order: apply.Order, *, content: Path, as_json: bool) -> int:

@@ -101,8 +101,9 @@ class Tally:
 
     def _result(self, event: events.TaskResult) -> None:
         self.counts.setdefault(event.host, Counter())[event.status] += 1
-        said = self.warnings.setdefault(event.host, [])
-        said += [warning for warning in event.warnings if warning not in said]
+        if event.role:  # outside of our roles only Ansible itself warns, and that is in the log
+            said = self.warnings.setdefault(event.host, [])
+            said += [warning for warning in event.warnings if warning not in said]
         if event.status == "changed":
             self.changes.append(event)
         if event.status in ("failed", "unreachable"):

@@ -52,10 +52,12 @@ class Lines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._role = ""
+        self._check = False
 
     def show(self, event: events.Event) -> None:
         """Prints a line where the event deserves one."""
         if isinstance(event, events.Start):
+            self._check = event.check
             self._print(event, f"{event.playbook} begins{' (check: nothing is altered)' if event.check else ''}")
         elif isinstance(event, events.TaskStart) and event.role and event.role != self._role:
             self._role = event.role
@@ -63,7 +65,8 @@ class Lines:
         elif isinstance(event, events.Retry):
             self._print(event, f"  {event.host}  attempt {event.attempts} failed  {event.label}")
         elif isinstance(event, events.TaskResult) and event.status not in ("ok", "skipped"):
-            self._print(event, f"  {event.host}  {event.status}  {event.label}  ({event.seconds:.1f} s)")
+            status = "would change" if self._check and event.status == "changed" else event.status
+            self._print(event, f"  {event.host}  {status}  {event.label}  ({event.seconds:.1f} s)")
 
     def note(self, text: str) -> None:
         """Prints the sentence."""

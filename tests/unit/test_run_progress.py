@@ -25,6 +25,15 @@ def test_elsewhere_than_on_a_terminal_one_line_per_role_and_change() -> None:
     ]
 
 
+def test_a_check_says_what_would_change() -> None:
+    stream = io.StringIO()
+    shown = Lines(stream)
+    for event in parsed({**START, "check": True}, result("one", "changed")):
+        shown.show(event)
+    assert stream.getvalue().splitlines()[0] == "00:00:00Z site.yml begins (check: nothing is altered)"
+    assert "one  would change  tmpfs · mount" in stream.getvalue()
+
+
 def _bars(count: int) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=120, color_system=None)
