@@ -1,0 +1,104 @@
+"""verify: reads the machines again and holds them to the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import click
+
+from llmhw_provision.checks.model import Level
+from llmhw_provision.checks.session import Session, run
+from llmhw_provision.checks.table import commands
+from llmhw_provision.cli.options import site_folder
+from llmhw_provision.connection import ssh_config_path
+from llmhw_provision.documents import dump_json, read
+from llmhw_provision.errors import InputError
+from llmhw_provision.evidence import Evidence, load, read_site, save
+from llmhw_provision.plan.model import Plan
+from llmhw_provision.report.build import build_report
+from llmhw_provision.report.folder import write_report
+from llmhw_provision.report.text import render_text
+from llmhw_provision.run.folder import create
+from llmhw_provision.site import Site
+
+
+@click.command("verify")
+@site_folder
+@click.option(
+    "--level",
+    type=click.Choice(["before", "quick", "standard"]),
+    default="quick",
+    show_default=True,
+    help="What is asked: before apply (seconds), quick (seconds), standard (minutes).",
+)
+@click.option(
+    "--evidence",
+    "recorded",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="Judge this recording instead of reading its host; may be given once per host.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def command(folder: Path, level: str, recorded: tuple[Path, ...], as_json: bool) -> int:
+    """Check the machines against plan.json; writes a report under runs/. Changes nothing on the machines."""
+    asked = cast(Level, level)
+    plan = read(folder / "plan.json", Plan)
+    if plan.origin == "purchase":
+        raise InputError(
+            "plan.json is a purchase plan: nothing was read on a machine", "run discover, then plan, then verify"
+        )
+    replayed = _recordings(plan, recorded)
+    site = None if recorded else read(folder / "site.yaml", Site)
+    started = time.monotonic()
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    out = create(folder / "runs", verb="verify").path
+
+    def reader() -> Mapping[str, Evidence]:
+        found = _read(plan, site, folder, asked) if site else replayed
+        for name, evidence in found.items():
+            save(evidence, out / "evidence" / f"{name}.json")
+        return found
+
+    session = Session(plan, asked, reader, ssh_config=str(ssh_config_path(folder)))
+    run(session, out / "junit.xml")
+    report = build_report(
+        plan,
+        session.evidence,
+        tuple(session.findings),
+        level=asked,
+        date=date,
+        seconds=time.monotonic() - started,
+    )
+    page = write_report(report, out)
+    click.echo(dump_json(report) if as_json else render_text(report), nl=not as_json)
+    click.echo(f"report: {page}  (中文: {page.with_name('report.zh.html').name})", err=as_json)
+    bad = any(finding.status in ("fail", "could-not-run") for finding in report.findings)
+    return 3 if bad or not report.findings else 0
+
+
+def _recordings(plan: Plan, paths: tuple[Path, ...]) -> dict[str, Evidence]:
+    """Recorded evidence by host; a planned host without a recording could not be read."""
+    loaded = {evidence.host: evidence for evidence in map(load, paths)}
+    unknown = sorted(set(loaded) - {host.name for host in plan.hosts})
+    if unknown:
+        raise InputError(
+            f"the recording is of host {unknown[0]!r}, which is not in plan.json",
+            f"hosts of the plan: {', '.join(host.name for host in plan.hosts)}",
+        )
+    return {
+        host.name: loaded.get(host.name)
+        or Evidence(host.name, "machine", {}, problem=f"{host.name}: no recording of this host was given")
+        for host in plan.hosts
+    }
+
+
+def _read(plan: Plan, site: Site, folder: Path, level: Level) -> dict[str, Evidence]:
+    known = {host.name for host in site.hosts}
+    missing = [host.name for host in plan.hosts if host.name not in known]
+    if missing:
+        raise InputError(f"host {missing[0]!r} of plan.json is not in site.yaml", "run plan again")
+    return read_site(site, folder, {host.name: commands(host, level) for host in plan.hosts})

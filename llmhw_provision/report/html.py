@@ -1,0 +1,75 @@
+"""The report as one self-contained HTML page, in English or Simplified Chinese, from one template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from llmhw_provision.checks.model import Finding
+from llmhw_provision.checks.texts import TEXTS, Text
+from llmhw_provision.report.chinese import LABELS as CHINESE_LABELS
+from llmhw_provision.report.chinese import TEXTS as CHINESE_TEXTS
+from llmhw_provision.report.english import LABELS as ENGLISH_LABELS
+from llmhw_provision.report.model import Report
+from llmhw_provision.report.text import AREAS
+
+Language = Literal["en", "zh"]
+_SYMBOLS = {"pass": "✓", "warn": "!", "fail": "✗", "could-not-run": "?"}
+_ATTENTION = ("fail", "could-not-run", "warn")
+
+
+@dataclass(frozen=True)
+class _Words:
+    """One language: labels by key, and the texts of findings."""
+
+    labels: dict[str, str]
+    texts: dict[str, Text]
+
+    def label(self, key: str) -> str:
+        return self.labels[key]
+
+    def title(self, finding: Finding) -> str:
+        return self._text(finding).title.format(subject=finding.subject)
+
+    def cause(self, finding: Finding) -> str:
+        key = "could-not-run" if finding.status == "could-not-run" else ""
+        return self.texts[key].cause if key else self._text(finding).cause
+
+    def next_step(self, finding: Finding) -> str:
+        if finding.status == "could-not-run":
+            # An unreachable host brings its own hint, in English only.
+            usual = TEXTS["could-not-run"].next_step
+            return self.texts["could-not-run"].next_step if finding.next_step == usual else finding.next_step
+        return self._text(finding).next_step
+
+    def _text(self, finding: Finding) -> Text:
+        return self.texts.get(f"{finding.check}/{finding.variant}", self.texts[finding.check])
+
+
+_LANGUAGES = {"en": _Words(ENGLISH_LABELS, TEXTS), "zh": _Words(CHINESE_LABELS, CHINESE_TEXTS)}
+
+
+def render_html(report: Report, language: Language) -> str:
+    """The page; asks for nothing from the network."""
+    words = _LANGUAGES[language]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        language={"en": "en", "zh": "zh-Hans"}[language],
+        other={"en": "report.zh.html", "zh": "report.html"}[language],
+        t=words.label,
+        words=words,
+        symbols=_SYMBOLS,
+        areas=AREAS,
+        attention=[finding for status in _ATTENTION for finding in report.findings if finding.status == status],
+        counts={status: sum(f.status == status for f in report.findings) for status in _SYMBOLS},
+    )
