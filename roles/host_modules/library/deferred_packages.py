@@ -1,0 +1,86 @@
+#!/usr/bin/python
+"""Installs Debian packages and puts their triggers off, so that the initramfs is not rebuilt at once."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: deferred_packages
+short_description: Debian packages without an initramfs rebuild at once
+description:
+  - apt cannot do this. With --no-triggers it still runs them at its end, and told not to, it leaves the packages
+    unconfigured. So apt unpacks, then dpkg --no-triggers configures by name. dpkg itself remembers the triggers that
+    wait; the role initramfs runs them at the end, and so would any run of apt before that.
+options:
+  name: {description: packages, type: list, elements: str, required: true}
+  lock_timeout_s: {description: seconds to wait for another apt, type: int, default: 600}
+author: llmhw-provision
+"""
+
+RETURN = """
+missing: {description: the packages that were not installed before, type: list, elements: str, returned: success}
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+_ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "list", "elements": "str", "required": True},
+            "lock_timeout_s": {"type": "int", "default": 600},
+        },
+        supports_check_mode=True,
+    )
+    wanted = module.params["name"]
+    states = _states(module)
+    missing = [name for name in wanted if states.get(name) not in ("installed", "triggers-pending", "triggers-awaited")]
+    if missing and not module.check_mode:
+        _install(module, missing)
+        states = _states(module)
+        left = [name for name in missing if states.get(name) not in ("installed", "triggers-awaited")]
+        if left:
+            module.fail_json(msg=f"apt reports success, yet these are not installed: {', '.join(left)}")
+    module.exit_json(changed=bool(missing), missing=missing)
+
+
+def _install(module: AnsibleModule, missing: list[str]) -> None:
+    wait = f"DPkg::Lock::Timeout={module.params['lock_timeout_s']}"
+    unpack = ["apt-get", "install", "--yes", "--no-install-recommends", "-o", wait, "-o", "Acquire::Retries=3"]
+    unpack += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
+    unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
+    rc, out, err = _run(module, unpack)
+    if rc != 0:  # lists that are missing or name versions gone from the mirror
+        _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
+        rc, out, err = _run(module, unpack)
+    if rc != 0:
+        module.fail_json(msg=f"apt-get install {' '.join(missing)} failed: {err.strip() or out.strip()[-800:]}")
+    unpacked = [name for name, state in _states(module).items() if state in ("unpacked", "half-configured")]
+    end = time.monotonic() + module.params["lock_timeout_s"]
+    while unpacked:
+        rc, out, err = _run(
+            module, ["dpkg", "--no-triggers", "--force-confdef", "--force-confold", "--configure", *unpacked]
+        )
+        if rc == 0:
+            return
+        if "lock" not in err or time.monotonic() > end:
+            module.fail_json(msg=f"dpkg --configure failed: {err.strip() or out.strip()[-800:]}")
+        time.sleep(5)
+
+
+def _states(module: AnsibleModule) -> dict[str, str]:
+    """Package to state, of all packages dpkg knows."""
+    _, out, _ = _run(module, ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\\n"])
+    return {name: state for name, _, state in (line.partition(" ") for line in out.splitlines())}
+
+
+def _run(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:
+    rc, out, err = module.run_command(command, environ_update=_ENVIRONMENT)
+    return rc, out, err
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+#!/usr/bin/python
+"""Makes or adopts RAID0, RAID1 and single-disk volumes; the only place of llmhw-provision that writes to disks."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: nvme_raid0
+short_description: volumes with an XFS on local disks
+description:
+  - Creates arrays over empty disks, or uses the existing array of that name if it has exactly the planned disks.
+  - Refuses, with every reason for every disk, what is not provably empty. In that case nothing is changed.
+  - In check mode nothing is changed; C(actions) lists what would be done, in the same words.
+options:
+  volumes:
+    description: see the role's README; the keys of a volume are those of nvme_raid0_config.volumes.
+    type: list
+    elements: dict
+    required: true
+  wipe:
+    description: consents to erase one signature each (device, serial, type, uuid).
+    type: list
+    elements: dict
+    required: true
+  mdadm_conf:
+    description: where this system keeps its ARRAY lines.
+    type: path
+    required: true
+  udev_rule:
+    description: the file for the read-ahead rule.
+    type: path
+    default: /etc/udev/rules.d/99-llmhw-read-ahead.rules
+author: llmhw-provision
+"""
+
+EXAMPLES = """
+- name: Make or adopt the volumes
+  nvme_raid0:
+    volumes: "{{ nvme_raid0_config.volumes }}"
+    wipe: "{{ nvme_raid0_config.wipe }}"
+    mdadm_conf: /etc/mdadm/mdadm.conf
+"""
+
+RETURN = """
+actions: {description: what was done or would be done, type: list, elements: str, returned: success}
+refusals: {description: the reasons (message, hint) not to act, type: list, elements: dict, returned: failure}
+volumes: {description: name, device, array_uuid and filesystem_uuid of each volume, type: list, returned: success}
+mounts: {description: the mounts of the volumes, as systemd_mount takes them, type: list, returned: success}
+missing: {description: programs to install before volumes can be made, type: list, returned: success}
+initramfs: {description: check mode, whether what the initramfs carries would change, type: bool, returned: success}
+"""
+
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.nvme_raid0 import read
+from ansible.module_utils.nvme_raid0.decide import Decision, Result, decide
+from ansible.module_utils.nvme_raid0.facts import Consent, Volume
+from ansible.module_utils.nvme_raid0.refuse import Refusal
+from ansible.module_utils.nvme_raid0.work import Failure, carry_out
+
+_VOLUME = {
+    "name": {"type": "str", "required": True},
+    "level": {"type": "str", "required": True, "choices": ["raid0", "raid1", "single"]},
+    "members": {"type": "list", "elements": "path", "required": True},
+    "chunk_kib": {"type": "int", "required": True},
+    "filesystem": {"type": "str", "required": True, "choices": ["xfs"]},
+    "mount": {"type": "path", "required": True},
+    "mount_options": {"type": "list", "elements": "str", "required": True},
+    "device_timeout_s": {"type": "int", "required": True},
+    "read_ahead_kib": {"type": "int", "required": True},
+    "owner": {"type": "str", "required": True},
+    "group": {"type": "str", "required": True},
+    "mode": {"type": "str", "required": True},
+}
+_WIPE = {key: {"type": "str", "required": True} for key in ("device", "serial", "type", "uuid")}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "volumes": {"type": "list", "elements": "dict", "required": True, "options": _VOLUME},
+            "wipe": {"type": "list", "elements": "dict", "required": True, "options": _WIPE},
+            "mdadm_conf": {"type": "path", "required": True},
+            "udev_rule": {"type": "path", "default": "/etc/udev/rules.d/99-llmhw-read-ahead.rules"},
+        },
+        supports_check_mode=True,
+    )
+    wanted: list[dict[str, Any]] = module.params["volumes"]
+    volumes = [Volume(**{**{key: raw[key] for key in _KEYS}, "members": tuple(raw["members"])}) for raw in wanted]
+    consents = [Consent(**raw) for raw in module.params["wipe"]]
+    paths = {"mdadm_conf": module.params["mdadm_conf"], "rule": module.params["udev_rule"]}
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        rc, out, err = module.run_command(command, environ_update={"LC_ALL": "C", "LANGUAGE": "C"})
+        return rc, out, err
+
+    def look() -> Decision:
+        return decide(volumes, consents, read.machine(volumes, run, **paths), **paths)
+
+    for raw in wanted:
+        if not all(link.startswith("/dev/disk/by-id/") for link in raw["members"]):
+            module.fail_json(msg="nvme_raid0: volume {}: disks are named by /dev/disk/by-id only".format(raw["name"]))
+    if module.check_mode:
+        decision = look()
+        actions = tuple(step.sentence for step in decision.steps)
+    else:
+        try:
+            actions, decision = carry_out(look, run)
+        except Failure as failure:
+            module.fail_json(msg=f"nvme_raid0: {failure}")
+    if decision.refusals:
+        _refuse(module, decision.refusals, actions)
+    for note in decision.notes:
+        module.warn("nvme_raid0: " + note)
+    needed = [
+        *(["mdadm"] if any(raw["level"] != "single" for raw in wanted) else []),
+        *(["mkfs.xfs"] if wanted else []),
+    ]
+    missing = [program for program in needed if not shutil.which(program, path=_PATH)]
+    module.exit_json(
+        changed=bool(actions),
+        actions=list(actions),
+        volumes=[_volume(result) for result in decision.results],
+        mounts=[_mount(raw, result) for raw, result in zip(wanted, decision.results)],
+        missing=missing,
+        initramfs=bool(missing)
+        or any(path == paths["mdadm_conf"] for step in decision.steps for path, _ in step.files),
+    )
+
+
+_KEYS = ("name", "level", "chunk_kib", "mount", "read_ahead_kib")
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def _refuse(module: AnsibleModule, refusals: Sequence[Refusal], done: Sequence[str]) -> None:
+    """Every reason on a line of its own; the hints once each."""
+    messages = ["nvme_raid0: " + refusal.message for refusal in refusals]
+    before = "done before that: {}.".format("; ".join(done)) if done else "nothing was changed."
+    hints = list(dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint))
+    module.fail_json(
+        msg="\n".join([*messages, "hint: " + " ".join([before, *(hint + "." for hint in hints)])]),
+        refusals=[refusal._asdict() for refusal in refusals],
+        actions=list(done),
+        changed=bool(done),
+    )
+
+
+def _volume(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.volume.name,
+        "device": result.volume.link,
+        "array_uuid": result.array_uuid,
+        "filesystem_uuid": result.filesystem.uuid if result.filesystem else None,
+    }
+
+
+def _mount(raw: dict[str, Any], result: Result) -> dict[str, Any]:
+    return {
+        "path": raw["mount"],
+        "source": "/dev/disk/by-uuid/" + result.filesystem.uuid if result.filesystem else None,
+        "options": raw["mount_options"],
+        "device_timeout_s": raw["device_timeout_s"],
+        "owner": raw["owner"],
+        "group": raw["group"],
+        "mode": raw["mode"],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Carries out the steps: before each one the machine is read and decided upon again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Callable, NamedTuple
+
+from .decide import Decision, Step
+from .read import Run
+
+
+class Failure(Exception):
+    """A step did not work; the text says which and why."""
+
+
+class Outcome(NamedTuple):
+    """The sentences of the steps that were carried out, and the last decision (refusals, or no steps left)."""
+
+    actions: tuple[str, ...]
+    decision: Decision
+
+
+def carry_out(look: Callable[[], Decision], run: Run) -> Outcome:
+    """Steps from fresh readings until nothing is left to do, or until a reading says that we must not go on.
+
+    `look` reads everything again, exclusive opens included. Only the first step of a decision is carried out, so
+    no command ever rests on an older look at the disks than the one just before it.
+    """
+    done: list[str] = []
+    while True:
+        decision = look()
+        if decision.refusals or not decision.steps:
+            return Outcome(tuple(done), decision)
+        step = decision.steps[0]
+        if step.sentence in done:
+            raise Failure(f"{step.sentence}: done, yet it has no effect")
+        _carry_out(step, run)
+        done.append(step.sentence)
+
+
+def _carry_out(step: Step, run: Run) -> None:
+    for command in step.commands:
+        rc, out, err = run(list(command))
+        if rc != 0:
+            raise Failure("%s: %s failed (exit status %d): %s" % (step.sentence, command[0], rc, (err or out).strip()))
+    for path, text in step.files:
+        _write(path, text)
+    run(["udevadm", "settle", "--timeout=60"])
+
+
+def _write(path: str, text: str) -> None:
+    if path.startswith("/sys/"):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return
+    mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix="." + os.path.basename(path) + ".")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode)
+        os.rename(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
