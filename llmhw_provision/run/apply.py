@@ -186,13 +186,15 @@ def _reboot_reasons(work: _Run) -> dict[str, tuple[str, ...]]:
 
 def _failures(work: _Run, tally: outcome.Tally, status: int) -> tuple[outcome.Failure, ...]:
     log = work.folder.log.read_bytes() if work.folder.log.is_file() else b""
+    rank = {host.name: at for at, host in enumerate(work.order.hosts)}
+    failed = sorted(tally.failures.values(), key=lambda event: rank.get(event.host, len(rank)))
     found = tuple(
         outcome.failure(
             event,
             log_line=folder.log_line(log, end=event.log, host=event.host),
             unreachable_hint=_reach_hint(work.order.site, event.host),
         )
-        for event in tally.failures.values()
+        for event in failed
     )
     if found or work.stops.count or (status == 0 and tally.ended and tally.results()):
         return found
