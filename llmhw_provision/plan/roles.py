@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 from llmhw_provision.documents import Record
 
 ById = Annotated[str, StringConstraints(pattern=r"^/dev/disk/by-id/[A-Za-z0-9_.:+=-]+$")]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,32}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,26}$")]
 Path = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$")]
 Mode = Annotated[str, StringConstraints(pattern=r"^[0-7]{4}$")]
 Level = Literal["raid0", "raid1", "single"]
@@ -21,7 +21,7 @@ Level = Literal["raid0", "raid1", "single"]
 class Volume(Record):
     """One block device with a file system: a RAID0 or RAID1 array, or a single disk."""
 
-    name: Name = Field(description="array name (/dev/md/NAME) and file system label")
+    name: Name = Field(description="array name (/dev/md/NAME); its first 12 characters are the label")
     level: Level = Field(description="single: the file system lies on the disk itself")
     members: tuple[ById, ...] = Field(min_length=1, description="disks by /dev/disk/by-id, in array order")
     chunk_kib: int = Field(ge=4, description="KiB per disk before the next one takes over; ignored unless raid0")
@@ -67,7 +67,7 @@ class TmpfsMount(Record):
     path: Path = Field(description="mount point")
     size_mib: int = Field(ge=1, description="MiB it may grow to; counts against the host's memory")
     mode: Mode = Field(description="mode of the root folder")
-    options: tuple[str, ...] = Field(description="further mount options")
+    options: tuple[str, ...] = Field(description="further mount options; nosuid and nodev are always set")
 
 
 class TmpfsConfig(Record):
