@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from llmhw_provision.checks.model import Check, Outcome, compared, failed, passed, warned
-from llmhw_provision.checks.views import array, array_names, loses, serials, stripe_names, volume
+from llmhw_provision.checks.views import (
+    NotThere,
+    array,
+    array_names,
+    loses,
+    running_array,
+    serials,
+    stripe_names,
+    volume,
+)
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import initramfs, lsblk, mdadm
+from llmhw_provision.probes.reading import ProbeError
 
 _RUNNING = ("clean", "active", "active-idle", "write-pending")
-_ABSENT = "no array of that name"
 
 
 def named(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
@@ -19,7 +28,9 @@ def named(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa:
     stats = {stat.name: stat for stat in mdadm.mdstat(evidence)}
     if found is None:
         idle = ", ".join(f"{s.name} ({', '.join(s.members)})" for s in stats.values() if not s.active)
-        return failed(_ABSENT + (f"; inactive: {idle}" if idle else ""), expected, "inactive" if idle else "")
+        return failed(
+            "no array of that name" + (f"; inactive: {idle}" if idle else ""), expected, "inactive" if idle else ""
+        )
     kernel, _ = found
     if kernel not in stats or not stats[kernel].active:
         return failed(f"{kernel} is inactive", expected, "inactive")
@@ -28,19 +39,16 @@ def named(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa:
 
 def level(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """RAID level as planned."""
-    found = array(evidence, subject)
-    wanted = volume(host, subject).level
-    return compared(found[1].level, wanted) if found else failed(_ABSENT, wanted)
+    return compared(running_array(evidence, subject)[1].level, volume(host, subject).level)
 
 
 def chunk(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Chunk as planned."""
-    wanted = f"{volume(host, subject).chunk_kib} KiB"
-    found = array(evidence, subject)
-    if found is None:
-        return failed(_ABSENT, wanted)
-    size = mdadm.kernel(evidence).get(found[0], {}).get("chunk_size", "")
-    return compared(f"{int(size) // 1024} KiB" if size.isdigit() else "unknown", wanted)
+    kernel, _ = running_array(evidence, subject)
+    size = mdadm.kernel(evidence).get(kernel, {}).get("chunk_size", "")
+    if not size.isdigit():
+        raise ProbeError(f"md-sysfs: no chunk_size of {kernel}")
+    return compared(f"{int(size) // 1024} KiB", f"{volume(host, subject).chunk_kib} KiB")
 
 
 def members(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
@@ -68,11 +76,11 @@ def members(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 
 def state(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """The kernel calls the array clean; a mirror that is being filled works, and is a warning."""
-    found = array(evidence, subject)
-    if found is None:
-        return failed(_ABSENT, "clean")
-    values = mdadm.kernel(evidence).get(found[0], {})
-    current = values.get("array_state", "unknown")
+    kernel, _ = running_array(evidence, subject)
+    values = mdadm.kernel(evidence).get(kernel, {})
+    current = values.get("array_state", "")
+    if not current:
+        raise ProbeError(f"md-sysfs: no array_state of {kernel}")
     if current not in _RUNNING:
         return failed(current, "clean")
     action = values.get("sync_action", "idle")
@@ -87,18 +95,19 @@ def state(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa:
 
 def conf_line(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """mdadm.conf names the array by UUID exactly once; else it comes up as md127 or not at all."""
-    found = array(evidence, subject)
-    if found is None:
-        return failed(_ABSENT, "its ARRAY line, once")
-    return _once(mdadm.array_lines(evidence), found[1].uuid, subject)
+    return _once(mdadm.array_lines(evidence), _uuid(evidence, subject), subject)
 
 
 def initramfs_line(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """The initramfs of the running kernel names the array by UUID exactly once."""
-    found = array(evidence, subject)
+    return _once(initramfs.array_lines(evidence), _uuid(evidence, subject), subject)
+
+
+def _uuid(evidence: Evidence, name: str) -> str:
+    found = array(evidence, name)
     if found is None:
-        return failed(_ABSENT, "its ARRAY line, once")
-    return _once(initramfs.array_lines(evidence), found[1].uuid, subject)
+        raise NotThere(f"array {name!r} is not there")
+    return found[1].uuid
 
 
 def _once(lines: tuple[mdadm.ArrayLine, ...], uuid: str, name: str) -> Outcome:

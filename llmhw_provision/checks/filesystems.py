@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmhw_provision.checks.model import Check, Outcome, compared, failed, passed
-from llmhw_provision.checks.views import block, kernel_name, stripe_names, volume, volume_names
+from llmhw_provision.checks.views import NotThere, block, kernel_name, mounted_at, stripe_names, volume, volume_names
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import folders, mounts, systemd, xfs
@@ -34,10 +34,10 @@ def mounted(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 def identity(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """The UUID on the device, of the mount and in the mount unit are one and the same."""
     item = volume(host, subject)
+    entry = mounted_at(evidence, item.mount)
     device = block(evidence, kernel_name(evidence, item))
-    entry = mounts.at(mounts.mounted(evidence), item.mount)
     unit = systemd.mount_unit(evidence, item.mount).file_what.removeprefix("/dev/disk/by-uuid/")
-    seen = {"device": device.uuid if device else "", "mount": entry.uuid if entry else "", "unit": unit}
+    seen = {"device": device.uuid if device else "", "mount": entry.uuid, "unit": unit}
     text = ", ".join(f"{name} {value or 'none'}" for name, value in seen.items())
     if len(set(seen.values())) == 1 and seen["unit"]:
         return passed(seen["unit"], "one UUID")
@@ -47,6 +47,7 @@ def identity(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 def geometry(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """XFS knows the stripe of the array below it."""
     item = volume(host, subject)
+    mounted_at(evidence, item.mount)
     found = xfs.geometry(evidence, item.mount)
     return compared(
         f"su={found.stripe_unit_bytes // KIB} KiB sw={found.stripe_disks}",
@@ -90,8 +91,7 @@ def _enabled(found: systemd.MountUnit) -> list[str]:
 def root_folder(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Owner and mode of the mounted root folder."""
     item = volume(host, subject)
-    if mounts.at(mounts.mounted(evidence), item.mount) is None:
-        return failed("not mounted", _owned(item.owner, item.group, int(item.mode, 8)))
+    mounted_at(evidence, item.mount)
     return _folder(folders.folders(evidence).get(item.mount), item.owner, item.group, item.mode)
 
 
@@ -119,7 +119,9 @@ def read_ahead(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Read-ahead of the volume's device as planned."""
     item = volume(host, subject)
     found = folders.read_ahead(evidence).get(kernel_name(evidence, item))
-    return compared("no device" if found is None else f"{found} KiB", f"{item.read_ahead_kib} KiB")
+    if found is None:
+        raise NotThere(f"{subject} has no device")
+    return compared(f"{found} KiB", f"{item.read_ahead_kib} KiB")
 
 
 def _directories(host: HostPlan) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from llmhw_provision import discover
 from llmhw_provision.checks import arrays, disks, filesystems, host, memory_fs
 from llmhw_provision.checks.model import LEVELS, Check, Finding, Level, Outcome
-from llmhw_provision.checks.texts import TEXTS, text_of
-from llmhw_provision.checks.views import array_names, stripe_names, tmpfs_mounts, volume, volumes
+from llmhw_provision.checks.texts import text_of
+from llmhw_provision.checks.views import NotThere, array_names, stripe_names, tmpfs_mounts, volume, volumes
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import folders, initramfs, systemd, xfs
@@ -75,14 +75,13 @@ def judge(item: Item, evidence: Evidence) -> Finding:
     try:
         outcome = item.check.judge(item.host, evidence, item.subject)
     except ProbeError as error:
-        reason = error.problems[0].message
-        outcome = Outcome("could-not-run", reason, "an answer")
+        variant = "not-there" if isinstance(error, NotThere) else ""
+        outcome = Outcome("could-not-run", error.problems[0].message, "an answer", variant)
     text = text_of(item.check.id, outcome.variant)
+    advice = text
     if outcome.status == "could-not-run":
-        help_text = TEXTS["could-not-run"]
-        cause, next_step = help_text.cause, evidence.hint or help_text.next_step
-    else:
-        cause, next_step = text.cause, text.next_step
+        advice = text_of("could-not-run", outcome.variant)
+    cause, next_step = advice.cause, evidence.hint or advice.next_step
     quiet = outcome.status == "pass"
     return Finding(
         host=item.host.name,

@@ -179,6 +179,11 @@ TEXTS: dict[str, Text] = {
         "the tool is missing, has no answer, or the host cannot be reached",
         "run the command of the evidence by hand; without an answer nothing is proven",
     ),
+    "could-not-run/not-there": Text(
+        "",
+        "what the question is about is not there, which is a finding of its own",
+        "settle that finding first, then verify again",
+    ),
 }
 
 

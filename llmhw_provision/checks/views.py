@@ -5,8 +5,14 @@ from __future__ import annotations
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.plan.roles import TmpfsMount, Volume
-from llmhw_provision.probes import by_id, lsblk, mdadm
+from llmhw_provision.probes import by_id, lsblk, mdadm, mounts
 from llmhw_provision.probes.lsblk import Block
+from llmhw_provision.probes.mounts import Mounted
+from llmhw_provision.probes.reading import ProbeError
+
+
+class NotThere(ProbeError):
+    """What the question is about is not there; another check has said so, this one cannot be answered."""
 
 
 def volumes(host: HostPlan) -> tuple[Volume, ...]:
@@ -56,11 +62,31 @@ def array(evidence: Evidence, name: str) -> tuple[str, mdadm.Detail] | None:
     return next(((kernel, detail) for kernel, detail in sorted(found.items()) if detail.name == name), None)
 
 
+def running_array(evidence: Evidence, name: str) -> tuple[str, mdadm.Detail]:
+    """Kernel name and details of the running array `name`; raises NotThere, since nothing can be said of it else."""
+    found = array(evidence, name)
+    if found is None or not _runs(evidence, found[0]):
+        raise NotThere(f"array {name!r} does not run")
+    return found
+
+
+def _runs(evidence: Evidence, kernel: str) -> bool:
+    return any(stat.active for stat in mdadm.mdstat(evidence) if stat.name == kernel)
+
+
+def mounted_at(evidence: Evidence, path: str) -> Mounted:
+    """What is mounted on `path`; raises NotThere."""
+    entry = mounts.at(mounts.mounted(evidence), path)
+    if entry is None:
+        raise NotThere(f"nothing is mounted on {path}")
+    return entry
+
+
 def kernel_name(evidence: Evidence, item: Volume) -> str:
     """Kernel name of the device the volume's file system lies on; empty when it is not there."""
     if item.level != "single":
         found = array(evidence, item.name)
-        return found[0] if found else ""
+        return found[0] if found and _runs(evidence, found[0]) else ""
     wanted = item.members[0].removeprefix(by_id.FOLDER + "/")
     links = by_id.links(evidence)
     return next((device for device, names in links.items() if wanted in names), "")

@@ -35,7 +35,7 @@ LABELS: dict[str, str] = {
     "area-disks": "Disks",
     "area-array": "Arrays",
     "area-filesystem": "File systems",
-    "area-tmpfs": "Memory file systems",
+    "area-tmpfs": "Memory FS",
     "pass": "pass",
     "warn": "warning",
     "fail": "fail",

@@ -35,18 +35,24 @@ class _Words:
         return self._text(finding).title.format(subject=finding.subject)
 
     def cause(self, finding: Finding) -> str:
-        key = "could-not-run" if finding.status == "could-not-run" else ""
-        return self.texts[key].cause if key else self._text(finding).cause
+        return self._advice(finding).cause
 
     def next_step(self, finding: Finding) -> str:
-        if finding.status == "could-not-run":
-            # An unreachable host brings its own hint, in English only.
-            usual = TEXTS["could-not-run"].next_step
-            return self.texts["could-not-run"].next_step if finding.next_step == usual else finding.next_step
-        return self._text(finding).next_step
+        if finding.next_step != _advice_of(finding, TEXTS).next_step:
+            return finding.next_step  # an unreachable host brings its own hint, in English only
+        return self._advice(finding).next_step
 
     def _text(self, finding: Finding) -> Text:
         return self.texts.get(f"{finding.check}/{finding.variant}", self.texts[finding.check])
+
+    def _advice(self, finding: Finding) -> Text:
+        return _advice_of(finding, self.texts)
+
+
+def _advice_of(finding: Finding, texts: dict[str, Text]) -> Text:
+    """Cause and next step of a finding; those without an answer share theirs."""
+    check = "could-not-run" if finding.status == "could-not-run" else finding.check
+    return texts.get(f"{check}/{finding.variant}", texts[check])
 
 
 _LANGUAGES = {"en": _Words(ENGLISH_LABELS, TEXTS), "zh": _Words(CHINESE_LABELS, CHINESE_TEXTS)}

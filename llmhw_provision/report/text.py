@@ -41,12 +41,27 @@ def _blocks(report: Report, host: HostResult) -> list[str]:
     if host.problem:
         hint = next((finding.next_step for finding in report.findings if finding.host == host.name), "")
         return ["", f"  COULD NOT RUN  {host.problem}", f"        next: {hint}"]
+    mine = [finding for finding in report.findings if finding.host == host.name]
     lines: list[str] = []
-    for status in _ORDER:
-        for finding in report.findings:
-            if finding.host == host.name and finding.status == status:
+    for status in ("fail", "warn"):
+        for finding in mine:
+            if finding.status == status:
                 lines += ["", *_block(finding)]
+    unasked: dict[str, list[Finding]] = {}
+    for finding in mine:
+        if finding.status == "could-not-run":
+            unasked.setdefault(finding.found, []).append(finding)
+    for reason, findings in unasked.items():
+        lines += ["", *_unasked(reason, findings)]
     return lines
+
+
+def _unasked(reason: str, findings: list[Finding]) -> list[str]:
+    """One block for all questions that the same reason left without an answer."""
+    first = findings[0]
+    lines = [f"  {_WORDS[first.status]}  {reason}: {len(findings)} of the checks have no answer"]
+    lines += [f"        {finding.title}" for finding in findings]
+    return [*lines, f"        next: {first.next_step} · evidence {first.evidence}"]
 
 
 def _block(finding: Finding) -> list[str]:
