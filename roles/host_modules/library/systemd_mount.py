@@ -13,6 +13,7 @@ description:
   - In check mode nothing is changed; C(actions) lists what would be done, in the same words.
 options:
   type: {description: file system type, type: str, required: true}
+  also: {description: further units to enable and start, type: list, elements: str, default: []}
   mounts:
     description: the mounts; those without a source wait for a device that an earlier task will make (check mode).
     type: list
@@ -70,6 +71,7 @@ class Keeper:
     def __init__(self, module: AnsibleModule) -> None:
         self._module = module
         self.mounts = [self._mount(raw) for raw in module.params["mounts"]]
+        self.also: list[tuple[str, str]] = []
 
     def _mount(self, raw: dict[str, Any]) -> Mount:
         kind = self._module.params["type"]
@@ -93,7 +95,14 @@ class Keeper:
         return found
 
     def states(self) -> list[State]:
-        stale = self._stale()
+        units = self._units()
+        self.also = [
+            (kind, unit)
+            for unit in self._module.params["also"]
+            for kind, done in (("enable", {"enabled", "static"}), ("start", {"active"}))
+            if done.isdisjoint((units[unit].get("UnitFileState"), units[unit].get("ActiveState")))
+        ]
+        stale = [unit for unit, shown in units.items() if shown.get("NeedDaemonReload") == "yes"]
         return [self._state(mount, stale) for mount in self.mounts]
 
     def _state(self, mount: Mount, stale: Sequence[str]) -> State:
@@ -114,13 +123,15 @@ class Keeper:
             root=root,
         )
 
-    def _stale(self) -> list[str]:
-        units = [mount.unit for mount in self.mounts if os.path.exists(mount.unit_path)]
-        if not units:
-            return []
-        out = self._run(["systemctl", "show", "--property=Id,NeedDaemonReload", *units])
+    def _units(self) -> dict[str, dict[str, str]]:
+        """What systemd knows of the units that exist, by their names."""
+        names = [mount.unit for mount in self.mounts if os.path.exists(mount.unit_path)]
+        names += self._module.params["also"]
+        if not names:
+            return {}
+        out = self._run(["systemctl", "show", "--property=NeedDaemonReload,UnitFileState,ActiveState", *names])
         blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
-        return [block["Id"] for block in blocks if block.get("NeedDaemonReload") == "yes"]
+        return dict(zip(names, blocks))
 
     def act(self, todo: Sequence[tuple[Mount, str]]) -> None:
         """Files of all mounts first, so that systemd reads them again only once."""
@@ -138,6 +149,7 @@ class Keeper:
             self._run(["systemctl", "daemon-reload"])
         for kind, command in (("enable", "enable"), ("start", "start"), ("remount", "reload")):
             units = [mount.unit for mount, wanted in todo if wanted == kind]
+            units += [unit for wanted, unit in self.also if wanted == kind]
             if units:
                 self._run(["systemctl", command, *units])
         for mount in {mount for mount, kind in todo if kind in ("root", "start")}:
@@ -166,6 +178,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "type": {"type": "str", "required": True},
+            "also": {"type": "list", "elements": "str", "default": []},
             "mounts": {"type": "list", "elements": "dict", "required": True, "options": _MOUNT},
         },
         supports_check_mode=True,
@@ -178,19 +191,21 @@ def main() -> None:
     todo = [
         (mount, *action) for mount, state in zip(keeper.mounts, states) for action in mount_unit.actions(mount, state)
     ]
-    if todo and not module.check_mode:
+    actions = [text for _, _, text in todo] + [f"{kind} {unit}" for kind, unit in keeper.also]
+    if actions and not module.check_mode:
         missing = [mount.path for mount in keeper.mounts if mount.source is None]
         if missing:
             module.fail_json(msg=f"no device for {', '.join(missing)}")
         keeper.act([(mount, kind) for mount, kind, _ in todo])
         states = keeper.states()
         left = [text for mount, state in zip(keeper.mounts, states) for _, text in mount_unit.actions(mount, state)]
+        left += [f"{kind} {unit}" for kind, unit in keeper.also]
         if left:
             module.fail_json(msg=f"done, yet without effect: {'; '.join(left)}")
     for mount, state in zip(keeper.mounts, states):
         if state.bare.exists and state.bare.immutable is None:
             module.warn(f"{mount.path}: the file system below knows no immutable flag; the mount point stays writable")
-    module.exit_json(changed=bool(todo), actions=[text for _, _, text in todo])
+    module.exit_json(changed=bool(actions), actions=actions)
 
 
 def _number(source: str | None) -> str | None:

@@ -12,6 +12,7 @@ import json
 import os
 import struct
 from collections.abc import Callable
+from typing import Any
 
 from .mount_unit import Bare
 
@@ -34,7 +35,7 @@ def make_immutable(path: str) -> None:
     _apart(path, lambda: _set(path))
 
 
-def _state(path: str) -> dict[str, object]:
+def _state(path: str) -> dict[str, Any]:
     if not os.path.lexists(path):
         return {"exists": False}
     if os.path.islink(path) or not os.path.isdir(path):
@@ -44,7 +45,7 @@ def _state(path: str) -> dict[str, object]:
     return {"exists": True, "entries": tuple(sorted(os.listdir(path))), "immutable": immutable}
 
 
-def _set(path: str) -> dict[str, object]:
+def _set(path: str) -> dict[str, Any]:
     flags = _flags(path)
     if flags is not None:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -65,7 +66,7 @@ def _flags(path: str) -> int | None:
         os.close(handle)
 
 
-def _apart(path: str, work: Callable[[], dict[str, object]]) -> dict[str, object]:
+def _apart(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What `work` returns in a child process where nothing is mounted at `path`."""
     if not os.path.ismount(path):
         return work()
