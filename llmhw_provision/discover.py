@@ -52,6 +52,7 @@ _VIRTUAL = frozenset(
     | {"hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs", "sysfs", "tmpfs"}
     | {"tracefs", "binfmt_misc", "overlay", "squashfs"}
 )
+_REMOTE = ("nfs", "cifs", "smb", "lustre", "beegfs", "ceph", "glusterfs", "gpfs", "fuse", "9p", "virtiofs")
 
 
 def observe(evidence: Evidence) -> Machine:
@@ -179,7 +180,11 @@ def _arrays(evidence: Evidence, devices: tuple[Block, ...]) -> tuple[Array, ...]
 
 def _mounts(evidence: Evidence) -> tuple[Mount, ...]:
     room = mounts.room(evidence)
-    found = {entry.path: entry for entry in mounts.mounted(evidence) if entry.type not in _VIRTUAL}
+    found = {
+        entry.path: entry
+        for entry in mounts.mounted(evidence)
+        if entry.type not in _VIRTUAL and (room.get(entry.path, (0, 0))[0] or entry.type.startswith(_REMOTE))
+    }
     return tuple(
         Mount(path=path, source=entry.source, type=entry.type, size_bytes=size, free_bytes=free)
         for path, entry in sorted(found.items())
