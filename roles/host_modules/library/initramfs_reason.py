@@ -14,7 +14,10 @@ options:
   role: {description: whose reason it is, type: str, required: true}
   files: {description: files that the initramfs must carry, type: list, elements: path, required: true}
   kernels: {description: kernels to look at, type: str, choices: [all, running], default: all}
-  changing: {description: check mode, whether an earlier task would change the files, type: bool, default: false}
+  pending:
+    description: check mode, the files that an earlier task would change; their text, or null if it is not known.
+    type: dict
+    default: {}
 author: llmhw-provision
 """
 
@@ -34,12 +37,12 @@ def main() -> None:
             "role": {"type": "str", "required": True},
             "files": {"type": "list", "elements": "path", "required": True},
             "kernels": {"type": "str", "choices": ["all", "running"], "default": "all"},
-            "changing": {"type": "bool", "default": False},
+            "pending": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     role, files = module.params["role"], module.params["files"]
-    reason = _reason(files, module.params["kernels"], changing=module.params["changing"] and module.check_mode)
+    reason = _reason(files, module.params["kernels"], module.params["pending"] if module.check_mode else {})
     path = os.path.join(initramfs.REASONS, role)
     left = initramfs.reasons()
     changed = left.get(role, "") != reason
@@ -58,13 +61,14 @@ def main() -> None:
     )
 
 
-def _reason(files: list[str], kernels: str, *, changing: bool) -> str:
+def _reason(files: list[str], kernels: str, pending: dict[str, str | None]) -> str:
     """One line, or nothing."""
     if not initramfs.images(kernels):
         return ""
-    if changing:
-        return f"{' '.join(files)} will change"
-    stale = initramfs.stale(files, kernels)
+    unknown = [path for path, text in pending.items() if text is None]
+    if unknown:
+        return f"{' '.join(unknown)} will change"
+    stale = initramfs.stale(files, kernels, pending)
     if stale:
         differing = sorted({path for paths in stale.values() for path in paths})
         return f"{' '.join(differing)} not yet in the initramfs of {', '.join(stale)}"

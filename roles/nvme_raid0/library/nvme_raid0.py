@@ -46,7 +46,10 @@ refusals: {description: the reasons (message, hint) not to act, type: list, elem
 volumes: {description: name, device, array_uuid and filesystem_uuid of each volume, type: list, returned: success}
 mounts: {description: the mounts of the volumes, as systemd_mount takes them, type: list, returned: success}
 missing: {description: programs to install before volumes can be made, type: list, returned: success}
-initramfs: {description: check mode, whether what the initramfs carries would change, type: bool, returned: success}
+pending:
+  description: files of the initramfs that the steps will change, with their text or null if it is not known yet.
+  type: dict
+  returned: success
 """
 
 import shutil
@@ -119,14 +122,15 @@ def main() -> None:
         *(["mkfs.xfs"] if wanted else []),
     ]
     missing = [program for program in needed if not shutil.which(program, path=_PATH)]
+    conf = paths["mdadm_conf"]
+    texts = [text for step in decision.steps for path, text in step.files if path == conf]
     module.exit_json(
         changed=bool(actions),
         actions=list(actions),
         volumes=[_volume(result) for result in decision.results],
         mounts=[_mount(raw, result) for raw, result in zip(wanted, decision.results)],
         missing=missing,
-        initramfs=bool(missing)
-        or any(path == paths["mdadm_conf"] for step in decision.steps for path, _ in step.files),
+        pending={conf: texts[-1] or None if not missing and texts else None} if missing or texts else {},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
 REASONS = "/run/llmhw/initramfs-required.d"
@@ -30,9 +30,11 @@ def images(kernels: str, boot: str = "/boot", modules: str = "/lib/modules") -> 
     return {release: path for release, path in found.items() if os.path.exists(f"{boot}/vmlinuz-{release}")}
 
 
-def stale(paths: Iterable[str], kernels: str) -> dict[str, list[str]]:
-    """Kernel release to those of the files on disk that its image lacks or has otherwise."""
-    wanted = {path: significant(_bytes(path)) for path in sorted(set(paths)) if os.path.exists(path)}
+def stale(paths: Iterable[str], kernels: str, pending: Mapping[str, str | None] | None = None) -> dict[str, list[str]]:
+    """Kernel release to those of the files that its image lacks, or has otherwise than the disk, or than `pending`."""
+    texts = {path: _bytes(path) for path in sorted(set(paths)) if os.path.exists(path)}
+    texts.update({path: text.encode() for path, text in (pending or {}).items() if text is not None})
+    wanted = {path: significant(text) for path, text in texts.items()}
     found = {}
     for release, image in images(kernels).items():
         inside = members(image, wanted) if wanted and os.path.exists(image) else {}

@@ -276,6 +276,8 @@ def _read_ahead(plan: _Plan, machine: Machine, rule: str) -> None:
     for result in plan.results:
         device, current = plan.devices[result.volume.name]
         wanted = result.volume.read_ahead_kib // machine.page_kib * machine.page_kib  # the kernel counts in pages
+        if current is None and not files:  # a known volume, not started yet: the rule will see to it
+            continue
         if current != wanted:
             files.append(("/sys/class/block/{}/queue/read_ahead_kb".format(device.rsplit("/", 1)[-1]), str(wanted)))
     if files:
