@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.checks.model import Check, Outcome, failed, passed
-from llmhw_provision.checks.views import tmpfs_mounts
+from llmhw_provision.checks.views import mounted_at, tmpfs_mounts
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.plan.roles import TmpfsMount
@@ -30,8 +30,10 @@ def mounted(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     item = _planned(host, subject)
     expected = f"tmpfs of {memory(item.size_mib * MIB)}, {','.join(item.options)}"
     entry = mounts.at(mounts.mounted(evidence), subject)
-    if entry is None or entry.type != "tmpfs":
-        return failed("not mounted" if entry is None else f"{entry.type} is mounted there", expected)
+    if entry is None:
+        return failed("not mounted", expected, "absent")
+    if entry.type != "tmpfs":
+        return failed(f"{entry.type} is mounted there", expected)
     size = _bytes(entry.option("size"))
     if size is None:
         return failed("a tmpfs without limit of its own (half of memory)", expected)
@@ -52,6 +54,7 @@ def _bytes(text: str | None) -> int | None:
 def mode(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Mode of its root folder."""
     wanted = int(_planned(host, subject).mode, 8)
+    mounted_at(evidence, subject)
     found = folders.folders(evidence).get(subject)
     if found is None:
         return failed("not there", f"{wanted:04o}")

@@ -164,6 +164,11 @@ TEXTS: dict[str, Text] = {
         "it was remounted by hand, or an entry in /etc/fstab wins over the unit",
         "systemctl restart of the mount unit (its content is lost), or run apply",
     ),
+    "tmpfs-mounted/absent": Text(
+        "tmpfs {subject} as planned",
+        "apply has not made it yet, or it was unmounted by hand",
+        "run apply, or systemctl start of the mount unit",
+    ),
     "tmpfs-mode": Text(
         "mode of tmpfs {subject}",
         "changed by hand",

@@ -203,6 +203,11 @@ TEXTS: dict[str, Text] = {
         "被人工重新挂载，或 /etc/fstab 中的条目优先于挂载单元",
         "用 systemctl restart 重启挂载单元（其内容会丢失），或执行 apply",
     ),
+    "tmpfs-mounted/absent": Text(
+        "tmpfs {subject} 与方案一致",
+        "apply 尚未创建，或被人工卸载",
+        "执行 apply，或用 systemctl start 启动挂载单元",
+    ),
     "tmpfs-mode": Text("tmpfs {subject} 的权限", "被人工更改", "执行 chmod，或执行 apply"),
     "tmpfs-unit": Text("tmpfs {subject} 重启后恢复", "挂载单元被人工停用，或从未写入", "执行 apply"),
     "could-not-run": Text(
