@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from llmhw_provision.checks.model import Check, Outcome, compared, failed, passed
-from llmhw_provision.checks.views import NotThere, block, kernel_name, mounted_at, stripe_names, volume, volume_names
+from llmhw_provision.checks.views import (
+    NotThere,
+    block,
+    kernel_name,
+    mounted_at,
+    running_array,
+    stripe_names,
+    volume,
+    volume_names,
+)
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import folders, mounts, systemd, xfs
@@ -118,7 +127,8 @@ def _owned(owner: str, group: str, mode: int) -> str:
 def read_ahead(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Read-ahead of the volume's device as planned."""
     item = volume(host, subject)
-    found = folders.read_ahead(evidence).get(kernel_name(evidence, item))
+    device = kernel_name(evidence, item) if item.level == "single" else running_array(evidence, item.name)[0]
+    found = folders.read_ahead(evidence).get(device)
     if found is None:
         raise NotThere(f"{subject} has no device")
     return compared(f"{found} KiB", f"{item.read_ahead_kib} KiB")

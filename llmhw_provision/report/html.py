@@ -55,6 +55,17 @@ def _advice_of(finding: Finding, texts: dict[str, Text]) -> Text:
     return texts.get(f"{check}/{finding.variant}", texts[check])
 
 
+def _attention(report: Report) -> list[list[Finding]]:
+    """One list per card, worst first; what the same reason left without an answer shares a card."""
+    cards: dict[tuple[str, ...], list[Finding]] = {}
+    for status in _ATTENTION:
+        for finding in report.findings:
+            if finding.status == status:
+                own = finding.found if status == "could-not-run" else f"{finding.check} {finding.subject}"
+                cards.setdefault((status, finding.host, own), []).append(finding)
+    return list(cards.values())
+
+
 _LANGUAGES = {"en": _Words(ENGLISH_LABELS, TEXTS), "zh": _Words(CHINESE_LABELS, CHINESE_TEXTS)}
 
 
@@ -76,6 +87,6 @@ def render_html(report: Report, language: Language) -> str:
         words=words,
         symbols=_SYMBOLS,
         areas=AREAS,
-        attention=[finding for status in _ATTENTION for finding in report.findings if finding.status == status],
+        attention=_attention(report),
         counts={status: sum(f.status == status for f in report.findings) for status in _SYMBOLS},
     )

@@ -133,9 +133,11 @@ def test_a_rehearsal_says_so_everywhere(name: str) -> None:
     marks = {"en": "REHEARSAL, not a measurement", "zh": "演练，不是测量结果"}
     for language in BOTH:
         text = render_html(report, language)
-        assert f'<div class="mark">{marks[language]}</div>' in text
+        assert f'<div class="mark screen">{marks[language]}</div>' in text
+        # the head of the frame is repeated on every printed page
+        assert re.search(rf'<table class="frame".*?>\s*<thead>.*{marks[language]}.*</thead>', text)
         assert marks[language] in text[: text.index("</title>")]
-        assert ".mark { position: fixed" in text  # repeated on every printed page
+        assert ".frame > thead { display: table-header-group; }" in text
     assert render_text(report).startswith("REHEARSAL, not a measurement")
     assert '"mark": "REHEARSAL, not a measurement"' in dump_json(report)
     shown = render_html(report, "en") + render_text(report) + dump_json(report)
@@ -145,7 +147,7 @@ def test_a_rehearsal_says_so_everywhere(name: str) -> None:
 
 def test_a_server_is_not_marked() -> None:
     for language in BOTH:
-        assert 'class="mark"' not in render_html(ACCEPTED, language)
+        assert 'class="mark' not in render_html(ACCEPTED, language)
     assert "REHEARSAL" not in render_text(ACCEPTED) + dump_json(ACCEPTED)
 
 
