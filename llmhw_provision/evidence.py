@@ -119,16 +119,8 @@ class EvidenceFile(Record):
 def save(evidence: Evidence, path: Path) -> None:
     """Writes `evidence` to `path`; `load` gives the same value back."""
     saved = tuple(_saved(key, result) for key, result in evidence.results.items())
-    file = EvidenceFile(
-        schema=1,
-        host=evidence.host,
-        origin=evidence.origin,
-        read_at=evidence.read_at,
-        problem=evidence.problem,
-        hint=evidence.hint,
-        results=saved,
-    )
-    write_atomic(path, dump_json(file))
+    about = {name: getattr(evidence, name) for name in ("host", "origin", "read_at", "problem", "hint")}
+    write_atomic(path, dump_json(EvidenceFile(schema=1, results=saved, **about)))
 
 
 def load(path: Path) -> Evidence:
@@ -142,7 +134,7 @@ def _saved(key: str, result: Result) -> _Saved:
     encoding: Literal["utf-8", "base64"] = "utf-8"
     try:
         out, err = result.stdout.decode(), result.stderr.decode()
-        if "\0" in out + err or "\ud800" in out:
+        if "\0" in out + err:
             raise UnicodeError
     except UnicodeError:
         encoding = "base64"

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from llmhw_provision.cli.options import site_folder
-from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError
 from llmhw_provision.report.folder import last_run, read_report, write_pages
 from llmhw_provision.report.text import render_text
@@ -15,16 +14,15 @@ from llmhw_provision.report.text import render_text
 
 @click.command("report")
 @site_folder
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("run", required=False)
-def command(folder: Path, as_json: bool, run: str | None) -> int:
+def command(folder: Path, run: str | None) -> int:
     """Write the pages of the last verify again, or of the RUN that is named (a folder under runs/)."""
     runs = folder / "runs"
     chosen = _named(runs, run) if run else last_run(runs)
     report = read_report(chosen)
     page = write_pages(report, chosen)
-    click.echo(dump_json(report) if as_json else render_text(report), nl=not as_json)
-    click.echo(f"report: {page}  (中文: {page.with_name('report.zh.html').name})", err=as_json)
+    click.echo(render_text(report))
+    click.echo(f"report: {page}  (中文: {page.with_name('report.zh.html').name})")
     return 0
 
 

@@ -126,7 +126,6 @@ def test_report_writes_the_pages_again(site: Path) -> None:
         result = call("report", "--site", site, *arguments)
         assert f"report: {out}/report.html" in result.stdout
         assert (out / "report.zh.html").read_text() == before
-    assert json.loads(call("report", "--site", site, "--json").stdout)["verdict"] == "REHEARSAL PASSED"
 
 
 def test_report_without_a_verify(site: Path) -> None:
