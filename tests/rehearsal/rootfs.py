@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.rehearsal.errors import RehearsalError
+from tests.rehearsal.settings import cache_dir
 
 DEBIAN_MIRROR = "http://deb.debian.org/debian"
 _HOST_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -14,12 +15,6 @@ _DEBIAN_CAS = Path("/usr/share/ca-certificates")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.S)
 # Suites that have no -updates and no security archive of their own.
 _ROLLING = ("sid", "unstable", "experimental")
-
-
-def cache_dir() -> Path:
-    """The folder that outlives a checkout: built boxes, downloaded packages."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "llmhw-provision" / "rehearsal"
 
 
 def sources(suite: str, mirror: str | None = None) -> tuple[str, ...]:
@@ -48,8 +43,17 @@ def extra_certificates() -> tuple[str, ...]:
     return tuple({_body(pem): pem for pem in found}.values())
 
 
-def bootstrap(target: Path, *, suite: str, packages: tuple[str, ...], mirror: str | None = None) -> None:
+def bootstrap(
+    target: Path,
+    *,
+    suite: str,
+    packages: tuple[str, ...],
+    mirror: str | None = None,
+    overlay: Path | None = None,
+) -> None:
     """Make ``target`` a minimal Debian with ``packages`` (no recommends) and this machine's CAs.
+
+    The files below ``overlay`` are there before the first package is configured.
 
     ``target`` appears only when complete. Downloads are kept in the cache folder, so a second run needs
     the network only for the package lists. Mounts are made in a private mount namespace: they vanish with
@@ -67,7 +71,10 @@ def bootstrap(target: Path, *, suite: str, packages: tuple[str, ...], mirror: st
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _mmdebstrap(partial, suite=suite, packages=packages, mirror=mirror, archives=archives)
+        options = _archive_hooks(archives)
+        if overlay:
+            options.append(f'--setup-hook=cp -r --preserve=mode {overlay}/. "$1/"')
+        _mmdebstrap(partial, options, suite=suite, packages=packages, mirror=mirror)
         install_certificates(partial)
         partial.rename(target)
     finally:
@@ -86,19 +93,23 @@ def install_certificates(root: Path) -> None:
     subprocess.run(["chroot", str(root), "update-ca-certificates"], check=True, capture_output=True)
 
 
-def _mmdebstrap(
-    target: Path, *, suite: str, packages: tuple[str, ...], mirror: str | None, archives: Path
-) -> None:
+def _archive_hooks(archives: Path) -> list[str]:
+    """Keep the downloads: bring the cache in before, carry it out after."""
+    return [
+        "--skip=download/empty", "--skip=essential/unlink", "--skip=cleanup/apt/lists",
+        '--setup-hook=mkdir -p "$1/var/cache/apt/archives/partial"',
+        f'--setup-hook=cp -n {archives}/*.deb "$1/var/cache/apt/archives/" 2>/dev/null || true',
+        f'--customize-hook=cp -n "$1"/var/cache/apt/archives/*.deb {archives}/',
+    ]  # fmt: skip
+
+
+def _mmdebstrap(target: Path, options: list[str], *, suite: str, packages: tuple[str, ...], mirror: str | None) -> None:
     command = [
         "unshare", "--mount", "--propagation=private", "--kill-child",
         "mmdebstrap", "--mode=root", "--variant=minbase", "--quiet", f"--include={','.join(packages)}",
         '--aptopt=APT::Install-Recommends "false"',
         "--dpkgopt=force-unsafe-io",
-        # Keep the downloads: bring the cache in before, carry it out after.
-        "--skip=download/empty", "--skip=essential/unlink", "--skip=cleanup/apt/lists",
-        '--setup-hook=mkdir -p "$1/var/cache/apt/archives/partial"',
-        f'--setup-hook=cp -n {archives}/*.deb "$1/var/cache/apt/archives/" 2>/dev/null || true',
-        f'--customize-hook=cp -n "$1"/var/cache/apt/archives/*.deb {archives}/',
+        *options,
         suite, str(target), *sources(suite, mirror),
     ]  # fmt: skip
     log = target.with_name(f"{target.name}.log")

@@ -1,0 +1,155 @@
+"""What the rehearsal machine consists of; the Vagrantfile reads it as JSON.
+
+``python -m tests.rehearsal.layout show|create|remove`` needs only the standard library.
+"""
+
+import argparse
+import json
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.rehearsal import accel, box, image
+from tests.rehearsal.settings import STATE, load_env_file
+
+DOMAIN = "llmhw-rehearsal"
+NETWORK = {
+    "name": "llmhw-rehearsal",
+    "cidr": "192.168.157.0/24",
+    "mac": "52:54:00:11:4d:01",
+}
+PUBLIC_BOX = "debian/bookworm64"
+DRIVE_SIZE = 1 << 30
+EMPTY_SERIALS = tuple(f"LLMHW{number:04d}" for number in range(1, 9))
+# Already holds a file system with files: a drive that nothing may ever touch.
+CUSTOMER_SERIAL = "LLMHWKEEP1"
+CUSTOMER_LABEL = "customer"
+# libvirt puts its own devices below; machine type "pc" has slots up to 31 on bus pci.0.
+_FIRST_SLOT = 0x10
+_FILE = STATE / "drives.json"
+
+
+@dataclass(frozen=True)
+class Drive:
+    """One NVMe drive: where it sits (PCI slot) and whether it is plugged in at the next start."""
+
+    serial: str
+    slot: int
+    inserted: bool = True
+
+    @property
+    def image(self) -> Path:
+        return images_dir() / f"{self.serial}.img"
+
+
+def images_dir() -> Path:
+    """The folder of the drive images: in the checkout if QEMU's user can get there, else beside libvirt's."""
+    wanted = STATE / "drives"
+    closed = [folder for folder in wanted.parents if folder.exists() and not folder.stat().st_mode & 0o001]
+    return Path("/var/lib/libvirt/images/llmhw-rehearsal") if closed else wanted
+
+
+def drives() -> tuple[Drive, ...]:
+    """The drives as last written, else the eight empty ones and the customer's."""
+    if _FILE.is_file():
+        return tuple(Drive(**entry) for entry in json.loads(_FILE.read_text()))
+    serials = (*EMPTY_SERIALS, CUSTOMER_SERIAL)
+    return tuple(Drive(serial, _FIRST_SLOT + number) for number, serial in enumerate(serials))
+
+
+def write(new: tuple[Drive, ...]) -> None:
+    """Remember ``new`` for the next start."""
+    STATE.mkdir(exist_ok=True)
+    partial = _FILE.with_suffix(".partial")
+    partial.write_text(json.dumps([asdict(drive) for drive in new], indent=1))
+    partial.rename(_FILE)
+
+
+def create_images() -> None:
+    """Make the images that do not exist yet, readable and writable for QEMU's user."""
+    images_dir().mkdir(parents=True, exist_ok=True)
+    for drive in drives():
+        if drive.image.exists():
+            continue
+        if drive.serial == CUSTOMER_SERIAL:
+            with tempfile.TemporaryDirectory() as content:
+                _customer_files(Path(content))
+                image.write_drive(drive.image, size=DRIVE_SIZE, label=CUSTOMER_LABEL, content=Path(content))
+        else:
+            image.write_drive(drive.image, size=DRIVE_SIZE)
+        if os.geteuid() == 0:
+            shutil.chown(drive.image, _qemu_user())
+
+
+def remove_images() -> None:
+    """Forget the drives and delete their images."""
+    shutil.rmtree(images_dir(), ignore_errors=True)
+    _FILE.unlink(missing_ok=True)
+
+
+def qemu_arguments() -> list[str]:
+    """The QEMU arguments of the drives that are plugged in."""
+    arguments = []
+    for drive in drives():
+        if drive.inserted:
+            name = f"nv-{drive.serial}"
+            arguments += ["-drive", f"file={drive.image},if=none,id={name},format=raw,cache=unsafe"]
+            address = f"bus=pci.0,addr={drive.slot:#x}"
+            arguments += ["-device", f"nvme,drive={name},serial={drive.serial},{address}"]
+    return arguments
+
+
+def description() -> dict[str, object]:
+    """All that the Vagrantfile needs to know."""
+    local = box.current()
+    chosen = os.environ.get("LLMHW_BOX")
+    use_local = chosen is None and local.file.exists()
+    driver = accel.choice()
+    return {
+        "box": local.name if use_local else chosen or PUBLIC_BOX,
+        "box_url": local.file.as_uri() if use_local else None,
+        "driver": "kvm" if driver == "kvm" else "qemu",
+        "boot_timeout": 120 if driver == "kvm" else 300,
+        "prefix": DOMAIN.removesuffix("rehearsal"),
+        "cpus": 2,
+        "memory_mib": 3072,
+        "console": str(images_dir() / "console.log"),
+        "network": NETWORK,
+        "qemu_arguments": qemu_arguments(),
+    }
+
+
+def _customer_files(folder: Path) -> None:
+    (folder / "contracts").mkdir()
+    (folder / "contracts" / "2024.txt").write_text("signed\n" * 100)
+    (folder / "ledger.bin").write_bytes(bytes(range(256)) * 4096)
+
+
+def _qemu_user() -> str:
+    for name in ("libvirt-qemu", "qemu"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    return "root"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verb", choices=("show", "create", "remove"))
+    verb = parser.parse_args().verb
+    load_env_file()
+    if verb == "show":
+        json.dump(description(), sys.stdout, indent=1)
+    elif verb == "create":
+        create_images()
+    else:
+        remove_images()
+
+
+if __name__ == "__main__":
+    main()
