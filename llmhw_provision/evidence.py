@@ -145,9 +145,7 @@ def _saved(key: str, result: Result) -> _Saved:
 
 
 def _loaded(item: _Saved) -> Result:
-    def raw(text: str) -> bytes:
-        return base64.b64decode(text) if item.encoding == "base64" else text.encode()
-
+    raw = base64.b64decode if item.encoding == "base64" else str.encode
     return Result(item.rc, raw(item.stdout), raw(item.stderr), item.seconds, item.argv)
 
 
@@ -221,10 +219,12 @@ def read(
 def _through_testinfra(host: str, line: str, ssh_config: Path, address: str) -> tuple[bytes, bytes, int]:
     import testinfra
 
-    # The file decides about ControlMaster and ControlPath; testinfra's own options would override it.
+    # The file decides about ControlMaster and ControlPath, not testinfra.
     backend = testinfra.get_host(
         f"safe-ssh://{host}", ssh_config=str(ssh_config), controlpersist=0, timeout=CONNECT_TIMEOUT_S
-    )
+    ).backend
+    # Else a greeting with an umlaut makes it ask the host for its encoding, by the same way, for ever.
+    backend._encoding = "latin-1"
     try:
         result = backend.run(line)
     except RuntimeError as error:  # ssh itself failed: testinfra raises on 255

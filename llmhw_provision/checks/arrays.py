@@ -103,6 +103,19 @@ def initramfs_line(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     return _once(initramfs.array_lines(evidence), _uuid(evidence, subject), subject)
 
 
+def came_back(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
+    """The machine has booted with the initramfs it has now: only that shows that the arrays come back."""
+    booted, built = initramfs.times(evidence)
+    expected = "booted since the initramfs was built"
+    if built > booted:
+        return warned(f"initramfs built {built - booted} s after the last boot", expected)
+    return passed(f"booted {booted - built} s after it was built", expected)
+
+
+def _has_arrays(host: HostPlan) -> tuple[str, ...]:
+    return ("",) if array_names(host) else ()
+
+
 def _uuid(evidence: Evidence, name: str) -> str:
     found = array(evidence, name)
     if found is None:
@@ -131,5 +144,6 @@ CHECKS = (
     Check("array-members", "array", ("quick",), "critical", _REPLACE, "mdadm-detail", array_names, members),
     Check("array-state", "array", ("quick",), "critical", _REPLACE, "md-sysfs", array_names, state),
     Check("array-conf", "array", ("quick",), "major", _BOOT, "mdadm-conf", array_names, conf_line),
+    Check("array-came-back", "array", ("quick",), "major", _BOOT, "boot-times", _has_arrays, came_back),
     Check("array-boot", "array", ("quick",), "major", _BOOT, "initramfs", array_names, initramfs_line),
 )

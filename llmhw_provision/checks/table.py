@@ -59,7 +59,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
         return discover.COMMANDS
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD]
     if array_names(plan):
-        found.append(initramfs.command())
+        found += [initramfs.command(), initramfs.TIMES]
     for item in volumes(plan):
         found += [systemd.mount_command(item.mount), folders.bare_command(item.mount)]
     found += [xfs.command(volume(plan, name).mount) for name in stripe_names(plan)]

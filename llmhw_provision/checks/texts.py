@@ -109,6 +109,11 @@ TEXTS: dict[str, Text] = {
         "the initramfs was built before mdadm.conf was complete",
         "run apply, or update-initramfs -u (dracut -f)",
     ),
+    "array-came-back": Text(
+        "the arrays came back from a boot",
+        "the machine has not been rebooted since apply",
+        "run apply --allow-reboot (or reboot by hand), then verify again",
+    ),
     "fs-mounted": Text(
         "{subject} is mounted as planned",
         "the device did not come up, or it was unmounted by hand",

@@ -156,6 +156,11 @@ TEXTS: dict[str, Text] = {
         "initramfs 是在 mdadm.conf 写完之前生成的",
         "执行 apply，或执行 update-initramfs -u（dracut -f）",
     ),
+    "array-came-back": Text(
+        "重启后阵列恢复正常",
+        "apply 之后机器尚未重启",
+        "执行 apply --allow-reboot（或人工重启），再次执行 verify",
+    ),
     "fs-mounted": Text(
         "{subject} 按方案挂载",
         "设备未出现，或被人工卸载",

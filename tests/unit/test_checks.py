@@ -107,6 +107,7 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
         ),
     ],
     "array-boot": [(edited("initramfs", f"ARRAY /dev/md/scratch.*{ARRAY}", "# gone"), "fail", "0 lines")],
+    "array-came-back": [(edited("boot-times", "initramfs .", "initramfs 2"), "warn", "after the last boot")],
     "fs-mounted": [
         (recorded("missing-drive"), "fail", "nothing is mounted on /scratch"),
         (swapped(GOOD, "findmnt", '"source": "/dev/md127"', '"source": "/dev/vda"'), "fail", "/dev/vda is mounted"),

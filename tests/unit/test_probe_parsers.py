@@ -56,6 +56,7 @@ PARSERS: dict[str, Callable[[bytes], object]] = {
     "read-ahead": folders.parse_read_ahead,
     "xfs:/scratch": xfs.parse,
     "initramfs": initramfs.parse,
+    "boot-times": initramfs.parse_times,
 }
 OPTIONAL_TEXT = {"mdadm-conf", "initramfs"}  # free text: a foreign line in a configuration file is no damage
 
