@@ -229,7 +229,7 @@ def _through_testinfra(host: str, line: str, ssh_config: Path, address: str) -> 
         result = backend.run(line)
     except RuntimeError as error:  # ssh itself failed: testinfra raises on 255
         failed = error.args[0] if error.args else None
-        raise _unreachable(host, address, getattr(failed, "stderr_bytes", b"")) from None
+        raise _unreachable(host, address, ssh_config, getattr(failed, "stderr_bytes", b"")) from None
     except ValueError:  # safe-ssh found no frame: the login shell said something else
         raise MachineError(
             f"{_name(host, address)}: the login shell did not run our script",
@@ -242,10 +242,9 @@ def _name(host: str, address: str) -> str:
     return f"{host} ({address})" if address else host
 
 
-def _unreachable(host: str, address: str, stderr: bytes) -> MachineError:
+def _unreachable(host: str, address: str, ssh_config: Path, stderr: bytes) -> MachineError:
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    said = lines[-1] if lines else "ssh gave no reason"
-    where = _name(host, address)
+    said, where = lines[-1] if lines else "ssh gave no reason", _name(host, address)
     if any("IDENTIFICATION HAS CHANGED" in line for line in lines):
         seen = next((line.rstrip(".") for line in lines if line.startswith("SHA256:")), "unknown")
         return MachineError(
@@ -260,7 +259,8 @@ def _unreachable(host: str, address: str, stderr: bytes) -> MachineError:
         "Connection refused": "no ssh server on that port; check port in site.yaml",
         "Could not resolve": "check the address in site.yaml",
     }
-    hint = next((text for part, text in hints.items() if part in said), "try the ssh line of the log by hand")
+    by_hand = f"try by hand: ssh -F {shlex.quote(str(ssh_config))} {host}"
+    hint = next((text for part, text in hints.items() if part in said), by_hand)
     return MachineError(f"{where}: cannot be reached: {said}", hint)
 
 
