@@ -80,8 +80,10 @@ def _command(folder: Path, built: box.Box | None, port: int) -> list[str]:
             member = tar.getmember("box.img")
         command += [
             "-drive",
-            ("if=virtio,snapshot=on,driver=qcow2,file.driver=raw,file.file.driver=file,"
-            f"file.offset={member.offset_data},file.size={member.size},file.file.filename={built.file}"),
+            (
+                "if=virtio,snapshot=on,driver=qcow2,file.driver=raw,file.file.driver=file,"
+                f"file.offset={member.offset_data},file.size={member.size},file.file.filename={built.file}"
+            ),
         ]
     return command
 

@@ -6,41 +6,23 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from tests.rehearsal import image, rootfs
+from tests.rehearsal import image, recipe, rootfs
 from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.settings import cache_dir
 
-SUITE = "bookworm"
-HOSTNAME = "rehearsal"
 DISK_GIB = 8
 NAME = "llmhw/rehearsal"
+_CATALOGUE_SECONDS = 20.0
+_DOWNLOAD_SECONDS = 900.0
 _HERE = Path(__file__).parent
 _OVERLAY = _HERE / "guest"
-PACKAGES = (
-    "systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iputils-ping", "e2fsprogs",
-    "openssh-server", "sudo", "python3", "python3-apt", "ca-certificates",
-    "linux-image-amd64", "initramfs-tools", "lz4", "grub-pc",
-)  # fmt: skip
-# What roles install: downloaded into the box, so that apt really installs them but fetches nothing.
-ROLE_PACKAGES = ("mdadm", "xfsprogs")
-# Background work of a long-lived server that would only compete with a rehearsal for two emulated cores.
-_DISABLED = (
-    "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
-    "e2scrub_reap.service", "systemd-pstore.service", "getty@tty1.service",
-)  # fmt: skip
-# Small services without meaning for a rehearsal that cannot be disabled, only masked. Not masked: whatever
-# a role may touch or a reboot needs (udev, logind, D-Bus, fstrim.timer, hugepages, mdmonitor).
-_MASKED = (
-    "kmod-static-nodes.service", "modprobe@configfs.service", "modprobe@dm_mod.service",
-    "modprobe@drm.service", "modprobe@efi_pstore.service", "modprobe@fuse.service", "modprobe@loop.service",
-    "proc-sys-fs-binfmt_misc.automount", "serial-getty@ttyS0.service", "sys-kernel-debug.mount",
-    "sys-kernel-tracing.mount", "systemd-binfmt.service", "systemd-network-generator.service",
-    "systemd-random-seed.service", "systemd-update-utmp-runlevel.service", "systemd-update-utmp.service",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,10 +63,10 @@ def build() -> Box:
     work.mkdir()
     try:
         root = work / "root"
-        rootfs.bootstrap(root, suite=SUITE, packages=PACKAGES, overlay=_OVERLAY)
+        rootfs.bootstrap(root, suite=recipe.SUITE, packages=recipe.PACKAGES, overlay=_OVERLAY)
         disk_uuid = str(uuid.uuid4())
-        _prepare(root, disk_uuid)
-        core = image.write_grub(root, uuid=disk_uuid, kernel=_kernel(root), arguments=_arguments(root))
+        recipe.prepare(root, disk_uuid)
+        core = image.write_grub(root, uuid=disk_uuid, kernel=recipe.kernel(root), arguments=recipe.arguments(root))
         shutil.copy(root / "etc/ssh/ssh_host_ed25519_key.pub", work)
         image.write_disk(root, work / "box.img", core=core, uuid=disk_uuid, size=DISK_GIB << 30)
         _pack(work)
@@ -97,62 +79,12 @@ def build() -> Box:
 
 def _recipe_hash() -> str:
     digest = hashlib.sha256()
-    files = [_HERE / name for name in ("box.py", "image.py", "rootfs.py")]
+    files = [_HERE / name for name in ("recipe.py", "image.py")]
     for path in [*files, *sorted(p for p in _OVERLAY.rglob("*") if p.is_file())]:
         digest.update(str(path.relative_to(_HERE)).encode() + b"\0" + path.read_bytes())
-    for text in (*rootfs.sources(SUITE), *rootfs.extra_certificates()):
+    for text in (*rootfs.sources(recipe.SUITE), *rootfs.extra_certificates()):
         digest.update(text.encode())
     return digest.hexdigest()[:12]
-
-
-def _prepare(root: Path, disk_uuid: str) -> None:
-    """Users, keys, host name, file systems, units and the package cache of the guest."""
-    (root / "etc/hostname").write_text(f"{HOSTNAME}\n")
-    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {HOSTNAME}\n")
-    (root / "etc/fstab").write_text(f"UUID={disk_uuid} / ext4 errors=remount-ro,noatime 0 1\n")
-    (root / "etc/machine-id").write_text("")
-    (root / "etc/sudoers.d/vagrant").chmod(0o440)
-    _chroot(root, "useradd", "-m", "-s", "/bin/bash", "vagrant")
-    home = root / "home/vagrant/.ssh"
-    home.mkdir(mode=0o700)
-    shutil.copy(vagrant_key().with_suffix(".pub"), home / "authorized_keys")
-    _chroot(root, "chown", "-R", "vagrant:vagrant", "/home/vagrant/.ssh")
-    _chroot(root, "ssh-keygen", "-A")
-    _chroot(root, "debconf-set-selections", text="grub-pc grub-pc/install_devices multiselect /dev/vda\n")
-    _chroot(root, "systemctl", "disable", *_DISABLED)
-    _chroot(root, "systemctl", "mask", *_MASKED)
-    _chroot(root, "systemctl", "enable", "systemd-networkd")
-    _chroot(root, "systemctl", "set-default", "multi-user.target")
-    _fill_archive(root)
-
-
-def _fill_archive(root: Path) -> None:
-    """Leave in the apt archive exactly what installing the roles' packages would download."""
-    cached = cache_dir() / "archives" / SUITE
-    archives = root / "var/cache/apt/archives"
-    for deb in archives.glob("*.deb"):
-        deb.unlink()
-    wanted = ["apt-get", "install", "--no-install-recommends", "-y", *ROLE_PACKAGES]
-    listed = _chroot(root, *wanted, "--print-uris", "-qq").stdout
-    names = [line.split()[1] for line in listed.splitlines() if line.startswith("'")]
-    for name in names:
-        if (cached / name).exists():
-            shutil.copy(cached / name, archives)
-    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-    _chroot(root, *wanted, "--download-only")
-    for name in names:
-        shutil.copy(archives / name, cached)
-    # The guest asks the dnsmasq of its own network; a copy of the host's servers would tie the box to it.
-    (root / "etc/resolv.conf").write_text("nameserver 192.168.157.1\n")
-
-
-def _kernel(root: Path) -> str:
-    return next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
-
-
-def _arguments(root: Path) -> str:
-    script = '. /etc/default/grub.d/rehearsal.cfg; echo "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT"'
-    return _chroot(root, "sh", "-c", script).stdout.strip()
 
 
 def _pack(work: Path) -> None:
@@ -165,16 +97,29 @@ def _pack(work: Path) -> None:
             (work / name).unlink()
 
 
-def vagrant_key() -> Path:
-    """Vagrant's well-known private key (its public half lies beside it)."""
-    found = sorted(Path("/usr/share/rubygems-integration/all/gems").glob("vagrant-2*/keys/vagrant"))
-    if not found:
-        raise RehearsalError("Vagrant's key pair is missing", "python -m tests.rehearsal packages")
-    return found[-1]
+def download(name: str) -> bool:
+    """Whether Vagrant has, or can get, the public box ``name``; a silent network is given up on quickly."""
+    home = {**os.environ, "VAGRANT_HOME": str(cache_dir() / "vagrant"), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    had = subprocess.run(["vagrant", "box", "list"], env=home, capture_output=True, text=True, check=False)
+    if f"{name} " in had.stdout:
+        return True
+    add = ["vagrant", "box", "add", "--provider", "libvirt", "--no-tty", name]
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(add, env=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            return _watch_download(process, log)
+        finally:
+            process.kill()
+            process.wait()
 
 
-def _chroot(root: Path, *command: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(["chroot", str(root), *command], input=text, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RehearsalError(f"in the box: {' '.join(command)} failed:\n{done.stderr}", "read the output above")
-    return done
+def _watch_download(process: subprocess.Popen[bytes], log: IO[str]) -> bool:
+    start = time.monotonic()
+    while process.poll() is None:
+        log.seek(0)
+        # Vagrant prints the provider once the catalogue has answered; from then on it downloads.
+        limit = _DOWNLOAD_SECONDS if "for provider" in log.read() else _CATALOGUE_SECONDS
+        if time.monotonic() - start > limit:
+            return False
+        time.sleep(0.5)
+    return process.returncode == 0
