@@ -149,13 +149,13 @@ def test_a_label_has_12_characters() -> None:
         ({"holders": ("dm-0 (vg-data)",)}, "is in use by dm-0 (vg-data)"),
         ({"exclusive": False}, "is in use by another program"),
         ({"signatures": (EXT4,)}, f'holds an ext4 filesystem "customer" (uuid {EXT4.uuid})'),
-        ({"partitions": ("/dev/nvme0n1p1",)}, "has 1 partitions"),
+        ({"partitions": ("/dev/nvme0n1p1",)}, "has 1 partition"),
         (
             {
                 "partitions": ("/dev/nvme0n1p1",),
                 "signatures": (Signature("/dev/nvme0n1", "gpt", "partition-table", "AB-12", ""),),
             },
-            "has a partition table: gpt with 1 partitions (uuid AB-12)",
+            "has a partition table: gpt with 1 partition (uuid AB-12)",
         ),
         (
             {"signatures": (Signature("/dev/nvme0n1", "LVM2_member", "raid", "X7", ""),)},
@@ -187,6 +187,22 @@ def test_a_member_of_another_array_is_refused_by_name() -> None:
     assert messages(ask(disk(0, superblock=block, signatures=(raid,)), disk(1))) == [
         "disk nvme-X_S0 is a member of array old (linux_raid_member, raid5 of 4 disks, uuid 4d9148aa-8b69)"
     ]
+
+
+def test_a_member_of_a_running_array_is_one_line() -> None:
+    used = member(0, holders=("md127",), mounts=("/old",), exclusive=False)
+    other = replace(RAID, name="other", members=(used.link, disk(1).link))
+    (message,) = messages(ask(used, disk(1), volumes=(other,), arrays=(array(members=("/dev/nvme0n1",)),)))
+    assert message.startswith("disk nvme-X_S0 is a member of array scratch (linux_raid_member, raid0 of 2 disks, ")
+    assert "in use by md127, mounted at /old, uuid" in message
+
+
+def test_a_consent_does_not_stop_a_running_array() -> None:
+    used = member(0, holders=("md127",), exclusive=False)
+    raid = used.signatures[0]
+    other = replace(RAID, name="other", members=(used.link, disk(1).link))
+    consent = Consent(used.link, "S0", raid.type, raid.uuid)
+    assert messages(ask(used, disk(1), volumes=(other,), consents=(consent,))) == ["disk nvme-X_S0 is in use by md127"]
 
 
 def test_unequal_disks_are_refused() -> None:

@@ -10,8 +10,11 @@ description:
   - Does nothing unless /run/llmhw/initramfs-required.d holds reasons.
   - Lets dpkg catch up on a rebuild that it has put off, then rebuilds only the images that still lack something, so
     that no image is built twice. Reads the images again; only then the reasons are cleared.
+  - With O(prove_by_boot), leaves a reason for a reboot while the image to boot from is newer than the last boot. That
+    follows from the state alone and is no change of the machine.
 options:
   kernels: {description: kernels whose image is rebuilt, type: str, choices: [all, running], required: true}
+  prove_by_boot: {description: leave a reason for a reboot after a rebuild, type: bool, required: true}
   reasons: {description: check mode, the reasons that earlier tasks would leave, type: dict, default: {}}
   lock_timeout_s: {description: seconds to wait for another dpkg, type: int, default: 600}
 author: llmhw-provision
@@ -33,6 +36,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "kernels": {"type": "str", "choices": ["all", "running"], "required": True},
+            "prove_by_boot": {"type": "bool", "required": True},
             "reasons": {"type": "dict", "default": {}},
             "lock_timeout_s": {"type": "int", "default": 600},
         },
@@ -42,14 +46,15 @@ def main() -> None:
     reasons = initramfs.reasons()
     if module.check_mode:
         reasons = {**reasons, **module.params["reasons"]}
-    if not reasons:
-        module.exit_json(changed=False, actions=[], reasons={})
     actions = [f"rebuild the initramfs for {role}: {text}" for role, text in reasons.items()]
     if not module.check_mode:
-        _rebuild(module, initramfs.files_of(list(reasons.values())), kernels)
+        if reasons:
+            _rebuild(module, initramfs.files_of(list(reasons.values())), kernels)
         for role in reasons:
             os.unlink(os.path.join(initramfs.REASONS, role))
-    module.exit_json(changed=True, actions=actions, reasons=reasons)
+        if module.params["prove_by_boot"] and initramfs.newer_than_boot(kernels):
+            initramfs.want_reboot("initramfs", "the initramfs is newer than the last boot")
+    module.exit_json(changed=bool(reasons), actions=actions, reasons=reasons)
 
 
 def _rebuild(module: AnsibleModule, files: list[str], kernels: str) -> None:

@@ -142,9 +142,9 @@ def _refuse(module: AnsibleModule, refusals: Sequence[Refusal], done: Sequence[s
     """Every reason on a line of its own; the hints once each."""
     messages = ["nvme_raid0: " + refusal.message for refusal in refusals]
     before = "done before that: {}.".format("; ".join(done)) if done else "nothing was changed."
-    hints = list(dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint))
+    hints = dict.fromkeys(refusal.hint[0].upper() + refusal.hint[1:] + "." for refusal in refusals if refusal.hint)
     module.fail_json(
-        msg="\n".join([*messages, "hint: " + " ".join([before, *(hint + "." for hint in hints)])]),
+        msg="\n".join([*messages, "hint: " + " ".join([before, *hints])]),
         refusals=[refusal._asdict() for refusal in refusals],
         actions=list(done),
         changed=bool(done),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
 REASONS = "/run/llmhw/initramfs-required.d"
+REBOOT_REASONS = "/run/llmhw/reboot-required.d"
 _UNPACK = (
     (b"\x1f\x8b", ("gzip", "-dc")),
     (b"\x28\xb5\x2f\xfd", ("zstd", "-dcq")),
@@ -120,6 +121,20 @@ def reasons(folder: str = REASONS) -> dict[str, str]:
     """Role to reason; a reason is one line, and the image must carry every absolute path in it as it is on disk."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return {name: _bytes(f"{folder}/{name}").decode("utf-8", "replace").strip() for name in names if name[0] != "."}
+
+
+def newer_than_boot(kernels: str, stat: str = "/proc/stat", boot: str = "/boot", modules: str = "/lib/modules") -> bool:
+    """Whether an image was made after the machine last booted."""
+    booted = next((int(line.split()[1]) for line in _bytes(stat).splitlines() if line.startswith(b"btime ")), 0)
+    paths = images(kernels, boot=boot, modules=modules).values()
+    return any(os.path.getmtime(path) > booted for path in paths if os.path.exists(path))
+
+
+def want_reboot(name: str, text: str, folder: str = REBOOT_REASONS) -> None:
+    """Leaves the reason for a reboot; /run is empty again after it."""
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text + "\n")
 
 
 def files_of(texts: Sequence[str]) -> list[str]:

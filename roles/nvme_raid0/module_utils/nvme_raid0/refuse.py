@@ -86,15 +86,10 @@ def writing(disk: Disk, consents: Sequence[Consent]) -> list[Refusal]:
         found.append(Refusal(f"disk {name} is read-only"))
     if disk.unreadable:
         found.append(Refusal(f"disk {name} cannot be examined: {disk.unreadable}"))
-    for point in disk.mounts:
-        system = point in _SYSTEM
-        text = f"holds {_SYSTEM[point]}" if system else f"is mounted at {point}"
-        found.append(Refusal(f"disk {name} {text}", "" if system else "unmount it if it is no longer in use"))
-    if disk.swap:
-        found.append(Refusal(f"disk {name} is in use as swap", "swapoff, if it is no longer in use"))
-    for holder in disk.holders:
-        text = f"disk {name} is in use by {holder}"
-        found.append(Refusal(text, "stop it if it is no longer in use (mdadm --stop, vgchange -an, cryptsetup close)"))
+    array = [s for s in disk.signatures if s.type == "linux_raid_member" and not _agreed(s, disk, consents)]
+    if not array or array[0].device != disk.device:  # else the line about the array says it all
+        found += _uses(disk)
+    found += [Refusal(f"disk {name} holds {_SYSTEM[point]}") for point in disk.mounts if point in _SYSTEM]
     for consent in consents:
         if consent.device == disk.link and consent.serial != disk.serial:
             text = "the consent to erase disk %s names serial number %s, but it reports %s"
@@ -103,9 +98,24 @@ def writing(disk: Disk, consents: Sequence[Consent]) -> list[Refusal]:
         if not _agreed(signature, disk, consents):
             found.append(Refusal(f"disk {name} {_holds(signature, disk)}", CONSENT_HINT))
     if disk.partitions and not any(s.usage == "partition-table" and s.device == disk.device for s in disk.signatures):
-        found.append(Refusal("disk %s has %d partitions" % (name, len(disk.partitions))))
+        found.append(Refusal(f"disk {name} has {_count(disk)}"))
     if not disk.exclusive and not (disk.mounts or disk.swap or disk.holders):
         found.append(Refusal(f"disk {name} is in use by another program"))
+    return found
+
+
+def _uses(disk: Disk) -> list[Refusal]:
+    name = short(disk.link)
+    found = [
+        Refusal(f"disk {name} is mounted at {point}", "unmount it if it is no longer in use")
+        for point in disk.mounts
+        if point not in _SYSTEM
+    ]
+    if disk.swap:
+        found.append(Refusal(f"disk {name} is in use as swap", "end that with swapoff if it is no longer in use"))
+    for holder in disk.holders:
+        hint = "stop what uses it if it is no longer in use (mdadm --stop, vgchange -an, cryptsetup close)"
+        found.append(Refusal(f"disk {name} is in use by {holder}", hint))
     return found
 
 
@@ -138,6 +148,11 @@ def _agreed(signature: Signature, disk: Disk, consents: Sequence[Consent]) -> bo
     )
 
 
+def _count(disk: Disk) -> str:
+    number = len(disk.partitions)
+    return "1 partition" if number == 1 else f"{number} partitions"
+
+
 def _holds(signature: Signature, disk: Disk) -> str:
     """`holds an ext4 filesystem "home" (uuid ...)`."""
     kind = signature.type
@@ -148,9 +163,12 @@ def _holds(signature: Signature, disk: Disk) -> str:
         block = disk.superblock
         size = ", %s of %d disks" % (block.level, block.devices) if block and not where else ""
         name = array_name(signature.label) or "without a name"
-        return f"is a member of array {name}{where} (linux_raid_member{size}, uuid {signature.uuid})"
+        use = [f"in use by {holder}" for holder in disk.holders] + [f"mounted at {point}" for point in disk.mounts]
+        use += ["in use as swap"] if disk.swap else []
+        used = "".join(f", {text}" for text in use) if not where else ""
+        return f"is a member of array {name}{where} (linux_raid_member{size}{used}, uuid {signature.uuid})"
     if signature.usage == "partition-table":
-        return "has a partition table%s: %s with %d partitions%s" % (where, kind, len(disk.partitions), uuid)
+        return "has a partition table%s: %s with %s%s" % (where, kind, _count(disk), uuid)
     article = "an" if kind[:1].lower() in "aeio" or kind[:3].lower() in ("xfs", "lvm") else "a"
     noun = "filesystem" if signature.usage == "filesystem" else "signature"
     return f"holds {article} {kind} {noun}{label}{where}{uuid}"
