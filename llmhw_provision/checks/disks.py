@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from llmhw_provision.checks.model import Check, Outcome, failed, passed
 from llmhw_provision.checks.views import disk_by_serial, loses, volume_names
 from llmhw_provision.evidence import Evidence
@@ -11,9 +9,6 @@ from llmhw_provision.plan.model import ExpectedDisk, HostPlan
 from llmhw_provision.probes import signatures
 from llmhw_provision.probes.lsblk import Block
 from llmhw_provision.units import disk as disk_text
-
-# The plan says in words what a kept disk held, each thing with its UUID.
-_UUID = re.compile(r"\(uuid ([^)\s]+)\)")
 
 
 def _all(host: HostPlan) -> tuple[str, ...]:
@@ -53,7 +48,7 @@ def untouched(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     if wanted.purpose == "system":
         mounts = block.all_mounts()
         return passed(f"carries {', '.join(mounts)}", "the system") if mounts else failed("not in use", "the system")
-    held = set(_UUID.findall(wanted.reason))
+    held = {signature.uuid for signature in wanted.signatures if signature.uuid}
     seen = _uuids(evidence, block)
     gone = sorted(held - seen)
     if gone:

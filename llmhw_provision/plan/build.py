@@ -11,7 +11,7 @@ from llmhw_provision.machine import Machine
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
-from llmhw_provision.plan.storage import StoragePlan, plan_storage
+from llmhw_provision.plan.storage import plan_storage
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.estimate import Estimate, fit
 from llmhw_provision.units import memory
@@ -68,7 +68,7 @@ def _machine(host: Host, observed: dict[str, Machine]) -> Machine:
 def _host(host: Host, machine: Machine, site: Site, need: Estimate) -> tuple[HostPlan, tuple[Note, ...]]:
     notes = (*_sold_as(host, machine), *_device(host, machine, need))
     storage = plan_storage(host.name, machine, site.storage, need)
-    reboots, reboot_note = _reboots(host.name, storage)
+    arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
             name=host.name,
@@ -84,26 +84,24 @@ def _host(host: Host, machine: Machine, site: Site, need: Estimate) -> tuple[Hos
             roles=RoleConfigs(
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
-                initramfs=InitramfsConfig(kernels="all"),
+                initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
-            reboots=reboots,
+            reboots=int(arrays),
             creates=storage.creates,
             erases=storage.erases,
         ),
-        (*notes, *storage.notes, *reboot_note),
+        (*notes, *storage.notes, *(_reboot_notes(host.name) if arrays else ())),
     )
 
 
-def _reboots(host: str, storage: StoragePlan) -> tuple[int, tuple[Note, ...]]:
-    if not any(volume.level != "single" for volume in storage.nvme_raid0.volumes):
-        return 0, ()
+def _reboot_notes(host: str) -> tuple[Note, ...]:
     note = Note(
         host=host,
         rule="an array is accepted only after it came back from a boot",
         choice="one reboot with --allow-reboot, when the initramfs is newer than the last boot",
         source="mrlesmithjr/ansible-mdadm#78: an array that was not in the initramfs came back as md127",
     )
-    return 1, (note,)
+    return (note,)
 
 
 def _sold_as(host: Host, machine: Machine) -> tuple[Note, ...]:

@@ -41,6 +41,13 @@ class RoleConfigs(Record):
     initramfs: InitramfsConfig | None = None
 
 
+class Signature(Record):
+    """Something that lies on a disk, by what does not change from boot to boot."""
+
+    type: str
+    uuid: str
+
+
 class ExpectedDisk(Record):
     """A disk that must be there, and what it is for."""
 
@@ -50,6 +57,9 @@ class ExpectedDisk(Record):
     size_bytes: int
     purpose: Purpose
     reason: str
+    signatures: tuple[Signature, ...] = Field(
+        default=(), description="what a system or kept disk holds and must still hold after apply"
+    )
 
 
 class HostPlan(Record):

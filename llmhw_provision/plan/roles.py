@@ -80,6 +80,9 @@ class InitramfsConfig(Record):
     """Role initramfs: at most one rebuild per run, after every role has left its reasons."""
 
     kernels: Literal["all", "running"] = Field(description="kernels whose initramfs is rebuilt")
+    prove_by_boot: bool = Field(
+        description="leave a reason for a reboot as long as the system runs from an older image than it would boot now"
+    )
 
 
 ROLES: dict[str, type[Record]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmhw_provision.errors import DoesNotFit, InputError
 from llmhw_provision.machine import Disk, Machine, Mount
 from llmhw_provision.plan.disks import DiskChoice, choose_disks
-from llmhw_provision.plan.model import ExpectedDisk, Note, Purpose
+from llmhw_provision.plan.model import ExpectedDisk, Note, Purpose, Signature
 from llmhw_provision.plan.roles import Directory, Level, NvmeRaid0Config, TmpfsConfig, TmpfsMount, Volume
 from llmhw_provision.site import Storage
 from llmhw_provision.sizing.estimate import Estimate
@@ -77,7 +77,9 @@ def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Estimate) ->
         note = Note(host=host, rule="scratch without a drive of its own", choice=text, source="site storage rules")
         return _Part(directories=(_directory(wanted.mount),), creates=(f"folder {wanted.mount}",), notes=(note,))
     level: Level = "raid0" if len(choice.scratch) > 1 else "single"
-    chunk = (wanted.chunk or CHUNK_KIB * KIB) // KIB
+    # an array that exists keeps its chunk; one that site.yaml wants otherwise is described and refused by the module
+    found = choice.adopted.chunk_bytes if choice.adopted is not None and level == "raid0" else 0
+    chunk = (wanted.chunk or found or CHUNK_KIB * KIB) // KIB
     volume = _volume(wanted.name, level, choice.scratch, chunk, wanted.mount)
     capacity = sum(item.size_bytes for item in choice.scratch)
     _require_capacity(host, capacity, len(choice.scratch), need)
@@ -217,6 +219,10 @@ def _inputs(terms: tuple[Term, ...]) -> tuple[str, ...]:
     return tuple(f"{term.name} {disk(term.size)}: {term.formula}" for term in terms)
 
 
+def _signatures(item: Disk) -> tuple[Signature, ...]:
+    return tuple(Signature(type=content.type, uuid=content.uuid) for content in item.contents)
+
+
 def _expected(machine: Machine, choice: DiskChoice) -> tuple[ExpectedDisk, ...]:
     purposes: dict[str, tuple[Purpose, str]] = {
         item.serial: ("system", "carries the operating system: never touched") for item in choice.system
@@ -232,6 +238,7 @@ def _expected(machine: Machine, choice: DiskChoice) -> tuple[ExpectedDisk, ...]:
             size_bytes=item.size_bytes,
             purpose=purposes[item.serial][0],
             reason=purposes[item.serial][1],
+            signatures=_signatures(item) if purposes[item.serial][0] in ("system", "kept") else (),
         )
         for item in machine.disks
     )

@@ -13,7 +13,7 @@ from llmhw_provision.checks.host import is_rehearsal
 from llmhw_provision.checks.model import Finding
 from llmhw_provision.checks.texts import TEXTS
 from llmhw_provision.evidence import Evidence, Result
-from llmhw_provision.plan.model import ExpectedDisk, HostPlan
+from llmhw_provision.plan.model import ExpectedDisk, HostPlan, Signature
 from llmhw_provision.plan.roles import NvmeRaid0Config
 from tests.unit.recordings import changed, host_plan, recorded, replaced, swapped, without
 
@@ -25,6 +25,7 @@ KEPT = ExpectedDisk(
     size_bytes=2 * 2**30,
     purpose="kept",
     reason="holds gpt partition table (uuid aaaaaaaa-1111-4222-8333-bbbbbbbbbbbb) on disk",
+    signatures=(Signature(type="gpt", uuid="aaaaaaaa-1111-4222-8333-bbbbbbbbbbbb"),),
 )
 
 

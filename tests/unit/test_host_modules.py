@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -216,3 +217,18 @@ def test_reasons_name_the_files_by_their_paths(tmp_path: Path) -> None:
     assert reasons == {"nvme_raid0": "/etc/mdadm/mdadm.conf not yet in the initramfs of 6.1.0-50-amd64"}
     assert initramfs.files_of(list(reasons.values())) == ["/etc/mdadm/mdadm.conf"]
     assert initramfs.reasons(str(tmp_path / "none")) == {}
+
+
+def test_an_image_newer_than_the_last_boot_wants_a_reboot(tmp_path: Path) -> None:
+    for name in ("boot", "modules/6.1"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("vmlinuz-6.1", "initrd.img-6.1"):
+        (tmp_path / "boot" / name).write_text("")
+    os.utime(tmp_path / "boot/initrd.img-6.1", (2000, 2000))
+    places = {"boot": f"{tmp_path}/boot", "modules": f"{tmp_path}/modules", "stat": f"{tmp_path}/stat"}
+    (tmp_path / "stat").write_text("cpu 1\nbtime 1000\n")
+    assert initramfs.newer_than_boot("all", **places)
+    (tmp_path / "stat").write_text("cpu 1\nbtime 3000\n")
+    assert not initramfs.newer_than_boot("all", **places)
+    initramfs.want_reboot("initramfs", "because", folder=f"{tmp_path}/run/reasons")
+    assert (tmp_path / "run/reasons/initramfs").read_text() == "because\n"
