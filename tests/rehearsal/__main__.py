@@ -10,7 +10,7 @@ from types import FrameType
 
 import click
 
-from tests.rehearsal import accel, box, host, layout
+from tests.rehearsal import accel, box, host, layout, rehearse
 from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.settings import cache_dir, load_env_file
@@ -80,6 +80,13 @@ def up() -> None:
 def down() -> None:
     """Remove the machine, its drives, its network and the libvirt daemons started for it."""
     Machine().destroy()
+
+
+@main.command(name="rehearse")
+def rehearse_command() -> None:
+    """A fresh machine to a finished report; the machine is gone afterwards."""
+    report = rehearse.rehearse()
+    click.secho(f"report: {report}  (中文: {report.with_name('report.zh.html').name})", bold=True)
 
 
 @main.command()
