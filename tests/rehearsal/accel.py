@@ -20,7 +20,7 @@ from tests.rehearsal.settings import cache_dir
 Accelerator = Literal["kvm", "tcg"]
 _QEMU = "qemu-system-x86_64"
 # A working KVM passes the firmware in under a second and answers ssh in under ten.
-FIRMWARE_SECONDS = 12.0
+FIRMWARE_SECONDS = 8.0
 SSH_SECONDS = 60.0
 
 
