@@ -15,9 +15,10 @@ from llmhw_provision.inventory import write_inventory
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
-from llmhw_provision.plan.model import Plan
+from llmhw_provision.plan.model import ExpectedDisk, Plan
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.estimate import estimate
+from llmhw_provision.units import disk
 from llmhw_provision.workload import Workload
 
 
@@ -77,8 +78,13 @@ def summary(plan: Plan, path: Path) -> str:
         lines += [f"  creates  {text}" for text in host.creates]
         lines += [f"  ERASES   {text}" for text in host.erases]
         kept = [item for item in host.disks if item.purpose in ("system", "kept")]
-        lines += [f"  keeps    {item.model} {item.serial}: {item.reason}" for item in kept]
+        lines += [f"  keeps    {_name(item)}: {item.reason}" for item in kept]
         for note in (note for note in plan.notes if note.host == host.name):
             lines.append(f"  why      {note.rule}: {note.choice}")
     lines.append(f"\nwritten: {path}, {path.parent / 'inventory'}")
     return "\n".join(lines)
+
+
+def _name(item: ExpectedDisk) -> str:
+    """Model and serial; a virtual disk may have neither."""
+    return f"{item.model} {item.serial}".strip() or f"a disk of {disk(item.size_bytes)}"
