@@ -54,6 +54,7 @@ def _write(path: str, text: str) -> None:
         with open(path, "w", encoding="ascii") as file:
             file.write(text)
         return
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)  # mdadm may be unpacked, not yet configured
     mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
     handle, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix="." + os.path.basename(path) + ".")
     try:
