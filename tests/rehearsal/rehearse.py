@@ -70,6 +70,11 @@ def rehearse() -> Path:
 def _call(verb: str, site: Path, options: tuple[str, ...]) -> None:
     command = product(verb, site, *options)
     click.echo(f"$ llmhw-provision {' '.join(command[1:])}")
-    status = subprocess.run(command, check=False).returncode
+    with subprocess.Popen(command) as process:
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()  # it ends Ansible as well, which a kill would leave behind
+            raise
     if status:
         raise RehearsalError(f"{verb} ended with exit status {status}", f"its record lies in {site / 'runs'}")
