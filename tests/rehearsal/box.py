@@ -72,9 +72,20 @@ def build() -> Box:
         _pack(work)
         shutil.rmtree(root)
         work.rename(box.folder)
+        _forget_older(box)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return box
+
+
+def _forget_older(box: Box) -> None:
+    """Keep two boxes at most (1 GB each): this one and the one before it, for work on two branches."""
+    others = [folder for folder in box.folder.parent.iterdir() if folder != box.folder and folder.name[0] != "."]
+    for folder in sorted(others, key=lambda path: path.stat().st_mtime)[:-1]:
+        shutil.rmtree(folder)
+        shutil.rmtree(
+            cache_dir() / "vagrant" / "boxes" / Box(folder).name.replace("/", "-VAGRANTSLASH-"), ignore_errors=True
+        )
 
 
 def _recipe_hash() -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
@@ -10,13 +12,25 @@ from tests.rehearsal import box
 from tests.rehearsal.machine import Machine, missing
 
 
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    """A fresh machine with eight empty drives and the customer's; skipped with the reason where none can run."""
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt  # pytest then ends in order: fixtures are torn down, the machine is removed
+
+
+@pytest.fixture(scope="session")
+def rehearsal_possible() -> Iterator[None]:
+    """Skips with the reason where no machine can run; builds the box where it can."""
     reason = missing()
     if reason:
         pytest.skip(reason)
+    previous = signal.signal(signal.SIGTERM, _terminated)
     box.build()
+    yield
+    signal.signal(signal.SIGTERM, previous)
+
+
+@pytest.fixture(scope="module")
+def machine(rehearsal_possible: None) -> Iterator[Machine]:
+    """A fresh machine with eight empty drives and the customer's; skipped with the reason where none can run."""
     with Machine() as made:
         made.up()
         yield made

@@ -120,6 +120,7 @@ def description() -> dict[str, object]:
         "boot_timeout": 120 if driver == "kvm" else 300,
         "prefix": DOMAIN.removesuffix("rehearsal"),
         "cpus": 2,
+        "translation_cache_mib": 256,
         "memory_mib": 3072,
         "console": str(images_dir() / "console.log"),
         "network": NETWORK,

@@ -223,7 +223,7 @@ class Machine:
         STATE.mkdir(exist_ok=True)
         with log.open("a") as stream:
             process = subprocess.Popen(
-                ["vagrant", *arguments, "--no-color"], cwd=REPO, env=environment, start_new_session=True,
+                ["setpriv", "--pdeathsig", "KILL", "vagrant", *arguments, "--no-color"], cwd=REPO, env=environment, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
             )  # fmt: skip
             try:

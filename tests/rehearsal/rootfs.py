@@ -105,7 +105,7 @@ def _archive_hooks(archives: Path) -> list[str]:
 
 def _mmdebstrap(target: Path, options: list[str], *, suite: str, packages: tuple[str, ...], mirror: str | None) -> None:
     command = [
-        "unshare", "--mount", "--propagation=private", "--kill-child",
+        "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation=private", "--kill-child",
         "mmdebstrap", "--mode=root", "--variant=minbase", "--quiet", f"--include={','.join(packages)}",
         '--aptopt=APT::Install-Recommends "false"',
         "--dpkgopt=force-unsafe-io",
