@@ -222,8 +222,10 @@ class Machine:
         }
         STATE.mkdir(exist_ok=True)
         with log.open("a") as stream:
+            # Vagrant dies with this process, also when that is killed.
             process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "vagrant", *arguments, "--no-color"], cwd=REPO, env=environment, start_new_session=True,
+                ["setpriv", "--pdeathsig", "KILL", "vagrant", *arguments, "--no-color"],
+                cwd=REPO, env=environment, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
             )  # fmt: skip
             try:
