@@ -1,93 +1,110 @@
-"""The machine leaves nothing behind: not after a failure half-way, not when it is told to stop."""
+"""The rehearsal machine keeps its promises: real boots, drives whose names move, nothing left behind."""
 
-from __future__ import annotations
-
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.rehearsal import box, host, layout
+from tests.rehearsal import host, layout
 from tests.rehearsal.errors import RehearsalError
-from tests.rehearsal.machine import Machine, missing
-from tests.rehearsal.settings import REPO, STATE
+from tests.rehearsal.leftovers import snapshot
+from tests.rehearsal.machine import Machine
+from tests.rehearsal.settings import REPO
 
 pytestmark = pytest.mark.vm
 
 
-def traces() -> dict[str, list[str]]:
-    """What a rehearsal can leave on this computer: processes, links, mounts, firewall chains, drives."""
-    processes = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if line.split(" ")[0].rpartition("/")[2] in ("libvirtd", "virtlogd") or (
-            layout.DOMAIN in line and line.split(" ")[0].rpartition("/")[2] in ("qemu-system-x86_64", "dnsmasq")
-        ):
-            processes.append(line[:80])
-    rules = subprocess.run(["iptables", "-w", "-S"], capture_output=True, text=True, check=False).stdout
-    return {
-        "processes": processes,
-        "links": [path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(("virbr", "vnet"))],
-        "mounts": [
-            line for line in Path("/proc/mounts").read_text().splitlines() if "llmhw-provision/rehearsal" in line
-        ],
-        "chains": [line for line in rules.splitlines() if "LIBVIRT_" in line],
-        "drives": [str(path) for path in layout.images_dir().glob("*.img")],
-    }
+def names(machine: Machine) -> dict[str, str]:
+    """Kernel name by serial, as udev links it under /dev/disk/by-id."""
+    found = {}
+    for drive in layout.drives():
+        link = f"/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_{drive.serial}"
+        done = machine.run(f"readlink -f {link}; test -e {link}", check=False)
+        if done.returncode == 0:
+            found[drive.serial] = done.stdout.strip()
+    return found
 
 
-@pytest.fixture(autouse=True)
-def computer() -> dict[str, list[str]]:
-    """What was there before the test; libvirt may be in use here for other reasons."""
-    reason = missing()
-    if reason:
-        pytest.skip(reason)
-    box.build()
-    return traces()
+@pytest.fixture
+def no_machine(rehearsal_possible: None) -> None:
+    if host.domain_state():
+        pytest.skip("a rehearsal machine exists; these tests need the host without one")
 
 
-def test_a_failure_half_way_leaves_nothing(computer: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str | None] = []
+def test_failed_up_leaves_nothing(no_machine: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, create = snapshot(), layout.create_images
 
-    def broken(_machine: Machine) -> None:
-        seen.append(host.domain_state())
-        raise RehearsalError("broken on purpose", "none")
+    def create_and_break_one() -> None:
+        create()
+        broken = layout.drives()[4].image
+        broken.unlink()
+        broken.mkdir()  # QEMU refuses it, after Vagrant has made network, disk and domain
 
-    monkeypatch.setattr(Machine, "_write_ssh", broken)
-    with pytest.raises(RehearsalError, match="broken on purpose"):
+    monkeypatch.setattr(layout, "create_images", create_and_break_one)
+    with pytest.raises(RehearsalError, match="vagrant up failed"):
         Machine().up()
-    assert seen == ["running"]
-    assert traces() == computer
+    assert snapshot() == before
 
 
-def test_a_machine_told_to_stop_while_it_starts_leaves_nothing(computer: dict[str, list[str]]) -> None:
-    command = [sys.executable, "-m", "tests.rehearsal", "rehearse"]
-    with subprocess.Popen(command, cwd=REPO, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 120
-        while host.domain_state() != "running":
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=120) == 143
-    assert traces() == computer
+def starting(process: subprocess.Popen[bytes]) -> None:
+    """Waits until ``process`` has a domain running, whose guest is far from ssh."""
+    deadline = time.monotonic() + 90
+    while host.domain_state() != "running":
+        assert process.poll() is None
+        assert time.monotonic() < deadline, "the domain did not start within 90 s"
+        time.sleep(0.2)
 
 
-def test_clean_reaps_what_a_killed_run_left(computer: dict[str, list[str]]) -> None:
-    command = [sys.executable, "-m", "tests.rehearsal", "up"]
-    with subprocess.Popen(command, cwd=REPO, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 120
-        while host.domain_state() != "running":
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        process.kill()
-    assert traces() != computer, "the killed run left nothing, so this test proves nothing"
+def test_terminated_up_leaves_nothing(no_machine: None) -> None:
+    before = snapshot()
+    process = subprocess.Popen([sys.executable, "-m", "tests.rehearsal", "up"], cwd=REPO)
+    starting(process)
+    process.terminate()
+    assert process.wait(timeout=60) == 143
+    assert snapshot() == before
+
+
+def test_clean_reaps_what_a_killed_run_left(no_machine: None) -> None:
+    before = snapshot()
+    process = subprocess.Popen([sys.executable, "-m", "tests.rehearsal", "up"], cwd=REPO)
+    starting(process)
+    process.kill()
+    process.wait()
+    assert snapshot() != before
     subprocess.run([sys.executable, "-m", "tests.rehearsal", "clean"], cwd=REPO, check=True)
-    assert traces() == computer
-    assert not (STATE / "vagrant").exists()
+    assert snapshot() == before
+
+
+def test_boots_through_grub_and_its_own_initramfs(machine: Machine) -> None:
+    assert "BOOT_IMAGE=/boot/vmlinuz-" in machine.run("cat /proc/cmdline").stdout
+    assert machine.run("systemctl --failed --no-legend").stdout == ""
+    assert machine.run("dpkg -l mdadm xfsprogs", check=False).returncode != 0
+
+
+def test_roles_packages_need_no_network(machine: Machine) -> None:
+    machine.run("sudo unshare -n apt-get install --no-install-recommends --download-only -y mdadm xfsprogs")
+
+
+def test_a_second_machine_is_refused(machine: Machine) -> None:
+    with pytest.raises(RehearsalError, match="exists already"):
+        Machine().up()
+
+
+def test_reboot_moves_the_names_and_keeps_the_serials(machine: Machine) -> None:
+    before = names(machine)
+    assert len(before) == 9
+    machine.reboot()
+    after = names(machine)
+    assert set(after) == set(before)
+    assert after != before
+
+
+def test_pulled_drive_and_power_cut_leave_a_machine_that_boots(machine: Machine) -> None:
+    hashes = machine.drive_hashes()
+    machine.power_cut()
+    machine.pull("LLMHW0003")
+    machine.start()
+    assert set(names(machine)) == set(hashes) - {"LLMHW0003"}
+    machine.insert("LLMHW0003")
+    assert machine.drive_hashes() == hashes
