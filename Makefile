@@ -8,10 +8,10 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup packages box rehearse test lint unit containers vm docs lock golden bench clean
+.PHONY: help setup packages box rehearse test lint unit wheel containers vm proofs docs lock golden bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(BIN)/.ready ## Python environment from the hash-locked file
 
@@ -30,7 +30,7 @@ box: packages ## the rehearsal machine's box, built here where none can be downl
 rehearse: box ## a fresh machine to a finished report; prints the report's path
 	$(BIN)/python -m tests.rehearsal rehearse
 
-test: lint unit containers vm ## all that CI runs
+test: lint unit wheel containers vm proofs ## all that CI runs
 	@echo "all parts passed"
 
 lint: setup ## ruff, mypy, ansible-lint, generated files
@@ -41,13 +41,22 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 	PATH="$(abspath $(BIN)):$$PATH" ANSIBLE_HOME=.ansible $(BIN)/ansible-lint --offline --profile production roles playbooks
 
 unit: setup ## everything that needs no machine
-	$(BIN)/pytest -m "not container and not vm and not gpu" tests
+	$(BIN)/pytest -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
+
+wheel: setup ## the wheel in empty environments
+	$(BIN)/pytest tests/packaging
 
 containers: box ## roles in Debian containers
 	$(BIN)/pytest -m container tests
 
 vm: box ## one life of the rehearsal machine
-	$(BIN)/pytest -m vm tests
+	$(BIN)/pytest -m "vm and not proof" tests
+
+proofs: setup ## which long proofs hold for the files as they are
+	$(BIN)/python -m tests.proof status
+
+proof-%: box ## one long proof, with its record in docs/proofs
+	$(BIN)/python -m tests.proof run $*
 
 docs: setup ## generated parts of roles and documentation
 	$(BIN)/python -m llmhw_provision.plan.argument_specs
@@ -59,8 +68,9 @@ lock: setup ## locks/dev.txt again from pyproject.toml
 golden: setup ## the committed inventories again; review them as a diff
 	$(BIN)/pytest tests/golden --update-golden
 
-bench: setup ## figures for docs/measurements
+bench: box ## figures for docs/measurements
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.apply
 
 clean: ## stop and remove whatever a killed run left behind
 	$(BIN)/python -m tests.rehearsal clean

@@ -19,7 +19,7 @@ import pytest
 from llmhw_provision.content import content_root
 from tests.rehearsal.machine import Machine
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.proof]
 
 BY_ID = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_"
 DRIVES = ("LLMHW0006", "LLMHW0007", "LLMHW0008")
