@@ -57,6 +57,7 @@ class Machine:
     def __init__(self) -> None:
         load_env_file()
         self._folder = STATE / "ssh"
+        self._made_here = False
 
     @property
     def ssh_config(self) -> Path:
@@ -85,7 +86,8 @@ class Machine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.destroy()
+        if self._made_here:  # never somebody else's machine, which `up` has refused to replace
+            self.destroy()
 
     def up(self) -> None:
         """Create the machine with fresh drives and wait until ssh answers; nothing is left if that fails."""
@@ -94,6 +96,7 @@ class Machine:
             raise RehearsalError(reason, "run it as root on Debian 12")
         if host.domain_state():
             raise RehearsalError(f"domain {layout.DOMAIN} exists already", "python -m tests.rehearsal clean")
+        self._made_here = True
         try:
             host.start()
             if host.domain_state():

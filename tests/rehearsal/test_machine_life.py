@@ -30,10 +30,10 @@ def test_roles_packages_need_no_network(machine: Machine) -> None:
     machine.run("sudo unshare -n apt-get install --no-install-recommends --download-only -y mdadm xfsprogs")
 
 
-@pytest.mark.usefixtures("machine")
-def test_a_second_machine_is_refused() -> None:
-    with pytest.raises(RehearsalError, match="exists already"):
-        Machine().up()
+def test_a_second_machine_is_refused_and_the_first_stays(machine: Machine) -> None:
+    with pytest.raises(RehearsalError, match="exists already"), Machine() as second:
+        second.up()
+    assert machine.boot_id()
 
 
 def test_reboot_moves_the_names_and_keeps_the_serials(machine: Machine) -> None:
