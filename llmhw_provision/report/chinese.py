@@ -7,7 +7,7 @@ from llmhw_provision.checks.texts import Text
 LABELS: dict[str, str] = {
     "title": "验收报告",
     "other-language": "English",
-    "mark": "演练，不是测量结果",
+    "mark": "演练（REHEARSAL），不是测量结果",
     "mark-why": "至少有一台主机是虚拟机或使用了替身程序：本报告只说明流程可行，不代表硬件性能。",
     "verdict": "结论",
     "ACCEPTED": "验收通过",

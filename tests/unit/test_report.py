@@ -130,7 +130,7 @@ def test_a_page_stands_alone(name: str, language: Language) -> None:
 @pytest.mark.parametrize("name", ["rehearsed", "broken"])
 def test_a_rehearsal_says_so_everywhere(name: str) -> None:
     report = ALL[name]
-    marks = {"en": "REHEARSAL, not a measurement", "zh": "演练，不是测量结果"}
+    marks = {"en": "REHEARSAL, not a measurement", "zh": "演练（REHEARSAL），不是测量结果"}
     for language in BOTH:
         text = render_html(report, language)
         assert f'<div class="mark screen">{marks[language]}</div>' in text
