@@ -15,7 +15,7 @@ import click
 from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.settings import STATE
-from tests.rehearsal.site import product, write_site
+from tests.rehearsal.site import close, product, write_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +59,12 @@ def rehearse() -> Path:
         with clock.step("machine"):
             machine.up()
         write_site(site, address=machine.address, port=machine.port, user=machine.user, identity=machine.identity_file)
-        for verb, options in STEPS:
-            with clock.step(verb):
-                _call(verb, site, options)
+        try:
+            for verb, options in STEPS:
+                with clock.step(verb):
+                    _call(verb, site, options)
+        finally:
+            close(site)
     (STATE / "times.json").write_text(json.dumps(clock.steps, indent=1) + "\n", encoding="utf-8")
     click.echo(f"\ntimes: {', '.join(f'{name} {seconds:.0f} s' for name, seconds in clock.steps.items())}")
     return max((site / "runs").glob("*-verify")) / "report.html"

@@ -9,13 +9,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from llmhw_provision.content import content_root
 from tests.rehearsal.machine import Machine
-from tests.rehearsal.site import HOST, run, write_site
+from tests.rehearsal.site import HOST, close, run, write_site
 
 pytestmark = pytest.mark.vm
 
@@ -30,10 +31,11 @@ PULLED = "LLMHW0003"
 
 
 @pytest.fixture(scope="module")
-def site(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("thin") / "site"
     write_site(folder, address=machine.address, port=machine.port, user=machine.user, identity=machine.identity_file)
-    return folder
+    yield folder
+    close(folder)
 
 
 def state(machine: Machine) -> set[str]:
