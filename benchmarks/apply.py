@@ -31,6 +31,7 @@ def main() -> int:
         with Machine() as machine:
             machine.up()
             figures = _ours(machine, site)
+        print(figures, file=sys.stderr)
         with Machine() as machine:
             machine.up()
             figures["script by hand, first"] = [_by_hand(machine)]
