@@ -7,7 +7,8 @@ for serial in "$@"; do members="$members /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_$se
 
 # as a careful engineer: one rebuild of the initramfs at the end, not one more when mdadm is installed
 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Options::=--no-triggers \
-  -o DPkg::ConfigurePending=0 mdadm xfsprogs >/dev/null
+  -o DPkg::NoTriggers=true -o DPkg::ConfigurePending=false mdadm xfsprogs >/dev/null
+dpkg --no-triggers --configure --pending >/dev/null
 
 # shellcheck disable=SC2086 # a list of by-id paths without blanks
 mdadm --create /dev/md/scratch --run --level=0 --raid-devices=$# --chunk=512 --metadata=1.2 --homehost=any \
@@ -44,4 +45,4 @@ blockdev --setra 16384 /dev/md/scratch
 systemctl daemon-reload
 systemctl enable -q --now scratch.mount mnt-hot.mount fstrim.timer
 chmod 1777 /scratch
-update-initramfs -u -k all
+dpkg --configure --pending # the trigger that waits rebuilds the initramfs
