@@ -106,9 +106,8 @@ class Keeper:
         ended = int(shown["ExecMainStatus"] or 0)
         if shown["Result"] not in ("success", "exit-code") or ended not in self._module.params["exit_status"]:
             log = self._run("journalctl", "--no-pager", "--lines=5", "--output=cat", "--unit=" + self._service)
-            self._module.fail_json(
-                msg="{} does not work: {}, exit status {}\n{}".format(self._service, shown["Result"], ended, log.strip())
-            )
+            why = f"{shown['Result']}, exit status {ended}"
+            self._module.fail_json(msg=f"{self._service} does not work: {why}\n{log.strip()}")
 
     def _show(self) -> dict[str, dict[str, str]]:
         """What systemd knows of both units."""
@@ -163,10 +162,15 @@ def _as_wanted(file: dict[str, Any]) -> bool:
             same = text.read() == file["text"]
     except (OSError, UnicodeDecodeError):
         return False
-    return same and stat.S_ISREG(there.st_mode) and (there.st_uid, there.st_gid, stat.S_IMODE(there.st_mode)) == (
-        0,
-        0,
-        int(file["mode"], 8),
+    return (
+        same
+        and stat.S_ISREG(there.st_mode)
+        and (there.st_uid, there.st_gid, stat.S_IMODE(there.st_mode))
+        == (
+            0,
+            0,
+            int(file["mode"], 8),
+        )
     )
 
 

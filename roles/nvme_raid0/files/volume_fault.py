@@ -74,12 +74,13 @@ def _advice(volume: Mapping[str, Any], seen: Seen, missing: Sequence[Drive]) -> 
     if volume["level"] == "raid1" and len(missing) < len(seen.drives):
         return _mirror(mount, seen, names)
     if missing:
-        lost = f"everything on {mount} if the drive is dead"
-        if volume["level"] == "raid0":
-            lost += "; no other drive can restore it"
-        lost += ". Nothing if it only lost its contact"
+        one, it = len(missing) == 1, "it" if len(missing) == 1 else "them"
+        dead = "the drive is" if one else "one of them is" if volume["level"] == "raid0" else "all of them are"
+        lost = f"everything on {mount} if {dead} dead"
+        lost += "; no other drive can restore it" if volume["level"] == "raid0" else ""
+        lost += f". Nothing if {'it' if one else 'they'} only lost contact"
         if any(drive.state == "gone" for drive in missing):
-            return lost, f"write nothing, create nothing; find {names} and reseat it", _REPLACE
+            return lost, f"write nothing, create nothing; find {names} and reseat {it}", _REPLACE
         return lost, f"write nothing; unmount {mount}, stop the array, mdadm --assemble --scan", _REPLACE
     if seen.array_state in ("broken", "unknown"):
         lost = f"what was being written to {mount}; the drives are there again, and the rest with them"

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """Looks whether the volumes of /etc/llmhw/volumes.json are whole, and tells people when one is not.
 
 `mdadm --monitor` leaves RAID0 and single disks out, and the kernel calls an array broken only after somebody's I/O
@@ -17,9 +17,8 @@ import tempfile
 import time
 from typing import Any
 
-sys.dont_write_bytecode = True
-from volume_fault import judge, page, remember  # noqa: E402
-from volume_state import alive, look, text_of  # noqa: E402
+from volume_fault import judge, page, remember
+from volume_state import alive, look, text_of
 
 CONFIG = "/etc/llmhw/volumes.json"
 STATE = "/run/llmhw/volume-watch.json"
