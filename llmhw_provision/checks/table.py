@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmhw_provision import discover
-from llmhw_provision.checks import arrays, disks, filesystems, host, memory_fs
+from llmhw_provision.checks import arrays, disks, filesystems, host, memory_fs, volume_watch
 from llmhw_provision.checks.model import LEVELS, Check, Finding, Level, Outcome
 from llmhw_provision.checks.texts import text_of
 from llmhw_provision.checks.views import NotThere, array_names, stripe_names, tmpfs_mounts, volume, volumes
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import folders, initramfs, systemd, xfs
+from llmhw_provision.probes import volume_watch as watch_probe
 from llmhw_provision.probes.reading import ProbeError
 
 CHECKS: tuple[Check, ...] = (
@@ -20,6 +21,7 @@ CHECKS: tuple[Check, ...] = (
     *disks.CHECKS,
     *arrays.CHECKS,
     *filesystems.CHECKS,
+    *volume_watch.CHECKS,
     *memory_fs.CHECKS,
 )
 
@@ -60,6 +62,8 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
+    if volumes(plan):
+        found.append(watch_probe.COMMAND)
     for item in volumes(plan):
         found += [systemd.mount_command(item.mount), folders.bare_command(item.mount)]
     found += [xfs.command(volume(plan, name).mount) for name in stripe_names(plan)]

@@ -164,6 +164,16 @@ TEXTS: dict[str, Text] = {
         "the udev rule is missing, or another tool (tuned) set its own value",
         "run apply; udevadm test on the device shows which rule wins",
     ),
+    "volume-watch": Text(
+        "the volume watch reports no fault",
+        "a drive is dead or was pulled, or a volume was stopped or unmounted",
+        "cat /run/llmhw/volume-faults on the machine says what is lost and what is not; follow the runbook",
+    ),
+    "volume-watch/off": Text(
+        "the volume watch looks at every volume",
+        "the timer was stopped or disabled by hand, or its program cannot run; lost drives are told to nobody",
+        "run apply; systemctl status llmhw-volume-watch.timer llmhw-volume-watch.service",
+    ),
     "tmpfs-mounted": Text(
         "tmpfs {subject} as planned",
         "it was remounted by hand, or an entry in /etc/fstab wins over the unit",

@@ -203,6 +203,16 @@ TEXTS: dict[str, Text] = {
         "缺少 udev 规则，或其他工具（tuned）设置了自己的值",
         "执行 apply；对设备执行 udevadm test 可看出哪条规则生效",
     ),
+    "volume-watch": Text(
+        "卷监视没有报告故障",
+        "磁盘损坏或被拔出，或者卷被停止或卸载",
+        "在该机器上执行 cat /run/llmhw/volume-faults，其中说明哪些数据丢失、哪些没有丢失；按操作手册处理",
+    ),
+    "volume-watch/off": Text(
+        "卷监视检查每一个卷",
+        "定时器被手动停止或停用，或其程序无法运行；磁盘丢失时不会有人得到通知",
+        "重新执行 apply；执行 systemctl status llmhw-volume-watch.timer llmhw-volume-watch.service",
+    ),
     "tmpfs-mounted": Text(
         "tmpfs {subject} 与方案一致",
         "被人工重新挂载，或 /etc/fstab 中的条目优先于挂载单元",

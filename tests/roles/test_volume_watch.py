@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from llmhw_provision.probes import volume_watch
+from llmhw_provision.probes.volume_watch import COMMAND
 from tests.containers.container import Container
 from tests.containers.play import Result, ansible
 
@@ -65,6 +67,11 @@ def test_check_apply_apply_and_a_fault_that_everybody_sees(module_container: Con
     assert "drive nvme-QEMU_NVMe_Ctrl_LAB0 (serial LAB0) is gone" in report
     assert "*** FAULT: volume data" in login(container)
     assert looked(container)["volumes"] == ["data"]
+    seen = volume_watch.parse(container.run(COMMAND.argv).stdout.encode())
+    assert (seen.timer["UnitFileState"], seen.timer["ActiveState"]) == ("enabled", "active")
+    assert seen.look
+    assert 0 <= seen.uptime_s - seen.look.uptime_s < 60
+    assert seen.look.faults[0].startswith("volume data (single, /data): drive nvme-QEMU_NVMe_Ctrl_LAB0 (serial LAB0)")
     assert apply(container, VOLUME).changed == ()
 
 

@@ -156,6 +156,23 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
         (swapped(GOOD, "folders", "team|root|root", "team|root|users"), "fail", "root:users 2775"),
     ],
     "fs-read-ahead": [(edited("read-ahead", "(md127.*):4096", r"\g<1>:128"), "fail", "128 KiB")],
+    "volume-watch": [
+        (
+            recorded("missing-drive"),
+            "fail",
+            "drive nvme-QEMU_NVMe_Ctrl_LAB1 (serial LAB1) is gone; the array (md127) does",
+        ),
+        (recorded("pulled-drive"), "fail", "volume scratch (raid0, /scratch): drive nvme-QEMU_NVMe_Ctrl_LAB1"),
+        (edited("volume-watch", "State=enabled", "State=disabled"), "fail", "watch.timer is disabled, active"),
+        (edited("volume-watch", "State=active", "State=inactive"), "fail", "watch.timer is enabled, inactive"),
+        (edited("volume-watch", "LoadState=loaded(.*\n)*.*enabled", "LoadState=not-found"), "fail", "is not-found"),
+        (edited("volume-watch", "Uptime=.*", "Uptime=1000.1"), "fail", "its last look was 8 min ago"),
+        (edited("volume-watch", "Look=(.|\n)*", "Look=\nUptime=901.1\n"), "fail", "it has never looked"),
+        (edited("volume-watch", "Look=.*", "Look="), "could-not-run", "no look yet, 500 s after"),
+        (edited("volume-watch", '"project", ', ""), "fail", "does not look at project"),
+        (edited("volume-watch", '"faults": ..', '"faults": {"scratch": {}}'), "could-not-run", "fault is not text"),
+        (edited("volume-watch", '"faults": ..', '"faults": null'), "could-not-run", "no volumes or faults"),
+    ],
     "tmpfs-mounted": [
         (swapped(GOOD, "findmnt", '"target": "/mnt/hot"', '"target": "/mnt/cold"'), "fail", "not mounted"),
         (swapped(GOOD, "findmnt", "size=262144k", "size=524288k"), "fail", "512.0 MiB"),
@@ -256,6 +273,7 @@ def test_consequences_of_a_missing_drive_stand_behind_it() -> None:
         "array-name",
         "array-members",
         "fs-mounted",
+        "volume-watch",
     ]
     assert {item.found for item in found if item.status == "could-not-run"} == {
         "array 'scratch' does not run",

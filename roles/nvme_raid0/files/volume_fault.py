@@ -132,12 +132,13 @@ def remember(
         old = before.get(name)
         head = f"volume {name} ({volume['level']}, {volume['mount']}): "
         if fault:
-            text = f"{head}{'; '.join(fault.what)}. Lost: {fault.lost}. Next: {fault.next}. Runbook: {fault.runbook}"
+            what = head + "; ".join(fault.what)
+            text = f"{what}. Lost: {fault.lost}. Next: {fault.next}. Runbook: {fault.runbook}"
             # That a mirror has filled a little more is no news.
             kind = re.sub(r"\d+ % done", "", text)
             repeat = not old or old["kind"] != kind or not 0 <= now - old["logged"] < REPEAT_S
             since, logged = old["since"] if old else now, now if repeat or not old else old["logged"]
-            known[name] = {"text": text, "kind": kind, "since": since, "logged": logged}
+            known[name] = {"what": what, "kind": kind, "since": since, "logged": logged}
             messages += [(3, text)] if repeat else []
         elif old:
             messages.append((5, f"{head}the fault has ended; it lasted {_span(max(0, now - old['since']))}"))
