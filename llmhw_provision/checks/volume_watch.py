@@ -11,7 +11,7 @@ from llmhw_provision.probes.reading import ProbeError
 
 # It looks every 60 s; a look takes 10 s at most for each file system that does not answer.
 _OLD_S = 300
-# The first look after a start waits for the slowest device (600 s at most), and 30 s more.
+# The first look after a start waits for the mounts, and these for their devices (600 s at most).
 _FIRST_S = 900
 
 

@@ -4,6 +4,7 @@ There is no md in a container: the volume is one disk, made of a link and a fold
 """
 
 import json
+import shlex
 import subprocess
 from typing import Any
 
@@ -94,7 +95,17 @@ def test_the_timer_looks_again_after_a_failure_and_a_change_is_news(module_conta
     assert len(journal(container)) == 2
     assert "(serial LAB0) is gone. Lost: everything on /data" in journal(container)[1]  # the mount answers
     assert looked(container)["faults"]["data"]["since"] == first["faults"]["data"]["since"]
-    container.run("umount /data")
+    container.run("umount /data && rm -r /run/systemd/system/llmhw*.d && systemctl daemon-reload")
+
+
+def test_at_boot_it_waits_for_the_mounts(module_container: Container) -> None:
+    container = module_container
+    mounts = ["/srv/my-project/a_b.c", "/.hidden/.inner", "/data"]
+    apply(container, *(VOLUME | {"name": f"v{number}", "mount": mount} for number, mount in enumerate(mounts)))
+    units = container.run(["systemd-escape", "--path", "--suffix=mount", *mounts]).stdout.split()
+    after = shlex.split(container.run(f"systemctl show --value -p After {NAME}.service").stdout)
+    assert set(units) <= set(after)
+    assert looked(container)["volumes"] == ["v0", "v1", "v2"]
 
 
 def test_a_watch_that_cannot_work_is_noticed_at_once(module_container: Container) -> None:

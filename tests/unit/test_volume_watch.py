@@ -128,7 +128,7 @@ def test_the_program_as_it_is_installed(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "root", SCRATCH)
     broken(tree)
     bin_ = tmp_path / "lib"
-    shutil.copytree(FOLDER, bin_, ignore=shutil.ignore_patterns("__pycache__", "*.service"))
+    shutil.copytree(FOLDER, bin_, ignore=shutil.ignore_patterns("__pycache__", "*.timer"))
     (bin_ / "volume_watch.py").rename(bin_ / "volume-watch")
     (bin_ / "volume-watch").chmod(0o755)
     words = [bin_ / "volume-watch", "--root", tree.root]
