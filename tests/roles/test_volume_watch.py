@@ -98,6 +98,22 @@ def test_the_timer_looks_again_after_a_failure_and_a_change_is_news(module_conta
     container.run("umount /data && rm -r /run/systemd/system/llmhw*.d && systemctl daemon-reload")
 
 
+def test_changes_by_hand_and_a_cut_off_run_are_put_right(module_container: Container) -> None:
+    container = module_container
+    apply(container, VOLUME)
+    container.run(f"touch /etc/systemd/system/{NAME}.service; chmod 0600 /etc/llmhw/volumes.json")
+    container.run(f"systemctl disable --now {NAME}.timer; touch /etc/systemd/system/{NAME}.service")
+    foreseen = actions(apply(container, VOLUME, check=True))
+    assert foreseen == [
+        "write /etc/llmhw/volumes.json",
+        f"reload {NAME}.service",
+        f"enable {NAME}.timer",
+        f"start {NAME}.timer",
+    ]
+    assert actions(apply(container, VOLUME)) == foreseen
+    assert apply(container, VOLUME).changed == ()
+
+
 def test_at_boot_it_waits_for_the_mounts(module_container: Container) -> None:
     container = module_container
     mounts = ["/srv/my-project/a_b.c", "/.hidden/.inner", "/data"]
