@@ -32,7 +32,7 @@ KEPT = ExpectedDisk(
 def keeping(*disks: ExpectedDisk) -> HostPlan:
     """A plan that keeps disks and has no volumes."""
     plan = host_plan()
-    config = NvmeRaid0Config(volumes=(), directories=(), wipe=())
+    config = NvmeRaid0Config(volumes=(), directories=(), wipe=(), max_wear_percent=90)
     return plan.model_copy(
         update={"disks": disks, "roles": plan.roles.model_copy(update={"nvme_raid0": config, "tmpfs": None})}
     )
@@ -284,7 +284,7 @@ def test_a_single_disk_as_volume() -> None:
             "mount_options": ("nofail",),
         }
     )
-    config = NvmeRaid0Config(volumes=(single,), directories=(), wipe=())
+    config = NvmeRaid0Config(volumes=(single,), directories=(), wipe=(), max_wear_percent=90)
     plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
     assert worst("fs-mounted", recorded("mixed-disks"), plan).status == "pass"
     assert findings("array-name", recorded("mixed-disks"), plan) == []
