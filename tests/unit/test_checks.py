@@ -123,6 +123,10 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
         (swapped(GOOD, "xfs:/scratch", "sunit=128    swidth=256", "sunit=0      swidth=0"), "fail", "su=0 KiB sw=0"),
         (swapped(GOOD, "xfs:/scratch", "swidth=256", "swidth=512"), "fail", "sw=4"),
     ],
+    "fs-trim": [
+        (edited("trim", "ExecStart=.*/scratch.*\n", ""), "fail", "/sbin/fstrim --listed-in /etc/fstab"),
+        (edited("trim", "ExecStart=.*\n", ""), "fail", "it runs nothing"),
+    ],
     "fs-bare": [
         (swapped(GOOD, "bare:/scratch", "----i---", "--------"), "fail", "can be written to"),
         (changed(GOOD, "bare:/scratch", lambda raw: raw + b"model.bin\n"), "fail", "holds model.bin"),

@@ -76,6 +76,7 @@ class Keeper:
         self.mounts = [self._mount(raw) for raw in module.params["mounts"]]
         self.also: list[tuple[str, str]] = []
         self.drop_ins: dict[str, str | None] = {}
+        self.masked: list[str] = []
 
     def _mount(self, raw: dict[str, Any]) -> Mount:
         kind = raw["type"] or self._module.params["type"]
@@ -103,9 +104,11 @@ class Keeper:
         self.also = [
             (kind, unit)
             for unit in self._module.params["also"]
+            if not _masked(units[unit])
             for kind, done in (("enable", {"enabled", "static"}), ("start", {"active"}))
             if done.isdisjoint((units[unit].get("UnitFileState"), units[unit].get("ActiveState")))
         ]
+        self.masked = [unit for unit in self._module.params["also"] if _masked(units[unit])]
         wanted: dict[str, str | None] = self._module.params["drop_ins"]
         self.drop_ins = {path: text for path, text in wanted.items() if _read(path) != text}
         stale = [unit for unit, shown in units.items() if shown.get("NeedDaemonReload") == "yes"]
@@ -216,10 +219,16 @@ def main() -> None:
         left += keeper.others()
         if left:
             module.fail_json(msg=f"done, yet without effect: {'; '.join(left)}")
+    for unit in keeper.masked:
+        module.warn(f"{unit} is masked on this host and is left so: systemctl unmask {unit}, then run this again")
     for mount, state in zip(keeper.mounts, states):
         if state.bare.exists and state.bare.immutable is None:
             module.warn(f"{mount.path}: the file system below knows no immutable flag; the mount point stays writable")
     module.exit_json(changed=bool(actions), actions=actions)
+
+
+def _masked(shown: dict[str, str]) -> bool:
+    return shown.get("UnitFileState", "").startswith("masked")
 
 
 def _number(source: str | None) -> str | None:

@@ -167,14 +167,16 @@ def _wanted(raw: dict[str, Any]) -> Volume:
 
 def _programs(volumes: Sequence[Volume]) -> list[str]:
     arrays = ["mdadm"] if any(volume.level != "single" for volume in volumes) else []
-    return [*arrays, *dict.fromkeys("mkfs." + volume.filesystem for volume in volumes)]
+    quotas = ["setquota"] if any(v.project_quota and v.filesystem == "ext4" for v in volumes) else []
+    return [*arrays, *dict.fromkeys("mkfs." + volume.filesystem for volume in volumes), *quotas]
 
 
 def _trimming(results: Sequence[Result]) -> dict[str, str | None]:
     """fstrim.service reads /etc/fstab and nothing else, unless that is empty; our mounts are not in there."""
     mounts = [result.volume.mount for result in results if result.volume.trim == "weekly" and result.trim]
-    # Not an error: a drive may be missing, and fstrim refuses what is not a mount point.
-    lines = [f"ExecStart=-/usr/sbin/fstrim --verbose --quiet-unsupported {mount}\n" for mount in mounts]
+    # Not an error: a drive may be missing. fstrim would then trim the file system that the bare folder lies on.
+    fstrim = "exec /usr/sbin/fstrim --verbose --quiet-unsupported"
+    lines = [f"ExecStart=-/bin/sh -c 'mountpoint -q {mount} && {fstrim} {mount}'\n" for mount in mounts]
     head = "# Written by llmhw-provision, role nvme_raid0; changes are overwritten.\n[Service]\n"
     return {_TRIMMING: head + "".join(lines) if lines else None}
 

@@ -84,6 +84,8 @@ def _recorded_but_blank(plan: Plan, volume: Volume, disks: Sequence[Disk]) -> li
     uuid = array_uuid(plan.conf, volume.name)
     if not uuid or any(array.uuid == uuid for array in plan.machine.arrays):
         return []
+    if uuid == plan.machine.creating.get(volume.name):
+        return []
     consented = any(c.type == "linux_raid_member" and plain_uuid(c.uuid) == uuid for c in plan.consents)
     if consented or any(disk.superblock for disk in disks):
         return []
