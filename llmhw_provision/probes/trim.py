@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.reading import lines, output, unreadable
 
-COMMAND = Command(
-    "trim",
-    (
-        "sh",
-        "-c",
-        "systemctl show --no-pager -p ExecStart fstrim.service && "
-        "cd /sys/class/block && grep -sH . */queue/discard_max_bytes; true",
-    ),
-    10,
-)
+_SCRIPT = """systemctl show --no-pager -p ExecStart fstrim.service &&
+cd /sys/class/block && grep -sH . */queue/discard_max_bytes; true"""
+COMMAND = Command("trim", ("sh", "-c", _SCRIPT), 10)
 _RUNS = re.compile(r"^ExecStart=\{ path=(?P<path>\S+) ; argv\[\]=(?P<argv>.*?) ; ")
 _LIMIT = re.compile(r"^([^/]+)/queue/discard_max_bytes:([0-9]+)$")
 
