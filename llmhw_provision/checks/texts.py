@@ -130,7 +130,7 @@ TEXTS: dict[str, Text] = {
         "run apply: it adopts the file system that is there, or says why not",
     ),
     "fs-geometry": Text(
-        "XFS of {subject} knows the stripe",
+        "file system of {subject} knows the stripe",
         "the file system was made on another array, or by hand without su and sw",
         "works, only slower; it can be set at mkfs only: save the data, make it anew when there is time",
     ),
@@ -163,6 +163,11 @@ TEXTS: dict[str, Text] = {
         "read-ahead of {subject}",
         "the udev rule is missing, or another tool (tuned) set its own value",
         "run apply; udevadm test on the device shows which rule wins",
+    ),
+    "fs-trim": Text(
+        "freed blocks of {subject} are given back to the drives",
+        "the drop-in of fstrim.service is missing: by itself it trims only what /etc/fstab lists",
+        "run apply; systemctl cat fstrim.service shows what is in force",
     ),
     "volume-watch": Text(
         "the volume watch reports no fault",

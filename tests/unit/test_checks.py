@@ -32,7 +32,7 @@ KEPT = ExpectedDisk(
 def keeping(*disks: ExpectedDisk) -> HostPlan:
     """A plan that keeps disks and has no volumes."""
     plan = host_plan()
-    config = NvmeRaid0Config(volumes=(), directories=(), wipe=())
+    config = NvmeRaid0Config(volumes=(), directories=(), wipe=(), max_wear_percent=90)
     return plan.model_copy(
         update={"disks": disks, "roles": plan.roles.model_copy(update={"nvme_raid0": config, "tmpfs": None})}
     )
@@ -122,6 +122,10 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
     "fs-geometry": [
         (swapped(GOOD, "xfs:/scratch", "sunit=128    swidth=256", "sunit=0      swidth=0"), "fail", "su=0 KiB sw=0"),
         (swapped(GOOD, "xfs:/scratch", "swidth=256", "swidth=512"), "fail", "sw=4"),
+    ],
+    "fs-trim": [
+        (edited("trim", "ExecStart=.*/scratch.*\n", ""), "fail", "/sbin/fstrim --listed-in /etc/fstab"),
+        (edited("trim", "ExecStart=.*\n", ""), "fail", "it runs nothing"),
     ],
     "fs-bare": [
         (swapped(GOOD, "bare:/scratch", "----i---", "--------"), "fail", "can be written to"),
@@ -302,7 +306,7 @@ def test_a_single_disk_as_volume() -> None:
             "mount_options": ("nofail",),
         }
     )
-    config = NvmeRaid0Config(volumes=(single,), directories=(), wipe=())
+    config = NvmeRaid0Config(volumes=(single,), directories=(), wipe=(), max_wear_percent=90)
     plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
     assert worst("fs-mounted", recorded("mixed-disks"), plan).status == "pass"
     assert findings("array-name", recorded("mixed-disks"), plan) == []

@@ -24,9 +24,27 @@ state: Any = importlib.import_module("volume_state")
 watch: Any = importlib.import_module("volume_watch")
 
 LINKS = [f"/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_LAB{number}" for number in range(4)]
-SCRATCH = {"name": "scratch", "level": "raid0", "members": LINKS[:2], "mount": "/scratch"}
-PROJECT = {"name": "project", "level": "raid1", "members": LINKS[2:], "mount": "/project"}
-DATA = {"name": "data", "level": "single", "members": LINKS[:1], "mount": "/data"}
+SCRATCH = {
+    "name": "scratch",
+    "level": "raid0",
+    "members": LINKS[:2],
+    "mount": "/scratch",
+    "mount_options": ["noatime", "nofail"],
+}
+PROJECT = {
+    "name": "project",
+    "level": "raid1",
+    "members": LINKS[2:],
+    "mount": "/project",
+    "mount_options": ["noatime", "nofail"],
+}
+DATA = {
+    "name": "data",
+    "level": "single",
+    "members": LINKS[:1],
+    "mount": "/data",
+    "mount_options": ["noatime", "nofail"],
+}
 
 
 class Tree:
@@ -43,7 +61,7 @@ class Tree:
             self.link(link, f"../../nvme{number}n1")
         mounts = []
         for volume in volumes:
-            mounts.append(f"30 1 {self.device(volume)} / {volume['mount']} rw - xfs /dev/x rw")
+            mounts.append(f"30 1 {self.device(volume)} / {volume['mount']} ro - xfs /dev/x rw,attr2")
             (root / volume["mount"].lstrip("/")).mkdir()
         self.write("/proc/self/mountinfo", "\n".join(mounts))
 
@@ -121,6 +139,9 @@ def test_whole_volumes_leave_nothing_to_read(tmp_path: Path) -> None:
     assert tree.run() == (0, "", "")
     assert tree.kept() == {"faults": {}, "format": 1, "stuck": {}, "uptime_s": 321, "volumes": ["project", "scratch"]}
     assert Tree(tmp_path / "single", DATA).run() == (0, "", "")
+    meant = Tree(tmp_path / "meant", DATA | {"mount_options": ["ro", "nofail"]})
+    read_only(meant)
+    assert meant.run() == (0, "", "")
 
 
 def test_the_program_as_it_is_installed(tmp_path: Path) -> None:
@@ -233,6 +254,10 @@ def both_gone(tree: Tree) -> None:
     tree.pull(3)
 
 
+def read_only(tree: Tree) -> None:
+    tree.write("/proc/self/mountinfo", "30 1 259:0 / /data ro - ext4 /dev/nvme0n1 ro,errors=remount-ro")
+
+
 def foreign(tree: Tree) -> None:
     tree.write("/proc/self/mountinfo", "30 1 0:55 / /data rw - tmpfs tmpfs rw")
 
@@ -267,6 +292,7 @@ CASES = [
     (PROJECT, both_gone, DRIVE.format(2, 2) + "is gone", "/project if all of them are dead", "reseat them"),
     (PROJECT, Tree.unmount, "nothing is mounted on /project", "nothing: the volume", "the mount unit of /project"),
     (DATA, lambda tree: tree.pull(0), DRIVE.format(0, 0) + "is gone", "everything on /data if the drive", "reseat it"),
+    (DATA, read_only, "/data does not work: it has become read-only", "perhaps", "dmesg for errors"),
     (DATA, foreign, "something else is mounted on /data", "now goes elsewhere", "findmnt /data"),
     (DATA, lambda tree: (tree.root / "data").rmdir(), "does not work: No such file", "perhaps", "dmesg for errors"),
 ]

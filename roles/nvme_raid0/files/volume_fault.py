@@ -116,7 +116,11 @@ def _mount_only(mount: str, seen: Seen) -> tuple[str, str, str]:
         return lost, f"findmnt {mount}; stop the jobs, unmount it, start the mount unit", _REMOUNT
     if seen.mount != "fine":
         lost = f"perhaps what was being written to {mount}; nothing says that the rest is lost"
-        return lost, "dmesg for errors of drives and XFS; stop the jobs, unmount, start the mount unit", _REMOUNT
+        return (
+            lost,
+            "dmesg for errors of drives and file system; stop the jobs, unmount, start the mount unit",
+            _REMOUNT,
+        )
     step = "name the drives that are there in site.yaml under storage, then discover, plan, apply, verify"
     return "nothing: only the plan differs", step, _REPLACE
 

@@ -102,21 +102,23 @@ def _mount(root: str, volume: Mapping[str, Any], device: str, stuck: dict[str, l
     path: str = volume["mount"]
     with open(root + "/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         found = [line.split() for line in file]
-    numbers = [words[2] for words in found if words[4] == path]
-    if not numbers:
+    mine = [words for words in found if words[4] == path]
+    if not mine:
         return "absent"
     if path in stuck:
         return "no answer since an earlier look"
     said, child = answer(root + path)
     if child:
         stuck[path] = child
-    if said == "fine" and device and numbers[-1] != text_of(f"{root}/sys/class/block/{device}/dev"):
+    if said == "fine" and device and mine[-1][2] != text_of(f"{root}/sys/class/block/{device}/dev"):
         return "foreign"
-    return said
+    # Of the file system itself: our own unit sees every mount read-only. ext4 becomes so after an error.
+    read_only = "ro" in mine[-1][-1].split(",") and "ro" not in volume["mount_options"]
+    return "it has become read-only" if said == "fine" and read_only else said
 
 
 def _touch(path: str) -> None:
-    """What an XFS that has shut itself down refuses (EIO): attributes and entries of its root folder."""
+    """What a file system that has shut itself down refuses (EIO): attributes and entries of its root folder."""
     os.stat(path)
     with os.scandir(path) as entries:
         next(entries, None)

@@ -21,10 +21,11 @@ _LIMITS = {"raid0": (2, 384), "raid1": (2, 384), "single": (1, 1)}
 
 
 class Refusal(NamedTuple):
-    """One reason not to write, and what a person can do about it."""
+    """One reason not to write, and what a person can do about it: in a sentence, or in steps."""
 
     message: str
     hint: str = ""
+    steps: tuple[str, ...] = ()
 
 
 def short(link: str) -> str:
@@ -102,6 +103,27 @@ def writing(disk: Disk, consents: Sequence[Consent]) -> list[Refusal]:
     if not disk.exclusive and not (disk.mounts or disk.swap or disk.holders):
         found.append(Refusal(f"disk {name} is in use by another program"))
     return found
+
+
+def unhealthy(disk: Disk, max_wear_percent: int) -> list[Refusal]:
+    """Why a disk is not fit to be given new data."""
+    name, health = short(disk.link), disk.health
+    if health is None:
+        return []
+    found = [
+        Refusal(f"disk {name} gives a SMART critical warning: {text}", "have the drive replaced before it is used")
+        for text in health.warnings
+    ]
+    if health.used_percent > max_wear_percent:
+        text = "disk %s has used %d %% of its rated endurance; the limit is %d %%"
+        hint = "have it replaced, or raise storage.max_wear_percent in site.yaml"
+        found.append(Refusal(text % (name, health.used_percent, max_wear_percent), hint))
+    return found
+
+
+def ailing(disks: Iterable[Disk], max_wear_percent: int) -> list[str]:
+    """The same about disks that are in use already: told, never a reason to leave their data alone."""
+    return [refusal.message for disk in disks for refusal in unhealthy(disk, max_wear_percent)]
 
 
 def _uses(disk: Disk) -> list[Refusal]:
