@@ -40,6 +40,8 @@ def volume(**changed: Any) -> dict[str, Any]:
         "mount_options": ["noatime", "nofail"],
         "device_timeout_s": 20,
         "read_ahead_kib": 1024,
+        "trim": "weekly",
+        "ephemeral": False,
         "owner": "root",
         "group": "root",
         "mode": "0755",
@@ -60,9 +62,15 @@ class Play:
     folder: Path
 
     def __call__(self, *volumes: dict[str, Any], wipe: tuple[dict[str, str], ...] = (), check: bool = False) -> Played:
-        config = {"volumes": list(volumes or (volume(),)), "directories": [], "wipe": list(wipe)}
+        config = _config(volumes, wipe)
         words = ["--check" if check else "--diff", "--tags", "nvme_raid0"]
-        return self._playbook("storage.yml", "nvme_raid0", {"nvme_raid0_config": config}, words)
+        return self._playbook("storage.yml", "nvme_raid0", config, words)
+
+    def cut(self, *volumes: dict[str, Any]) -> subprocess.Popen[bytes]:
+        """A run under way, to be cut off by the caller."""
+        command, environment = self._command("storage.yml", "nvme_raid0", _config(volumes, ()), [])
+        silent = subprocess.DEVNULL
+        return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=silent, stderr=silent)
 
     def rebuild_initramfs(self) -> Played:
         """A run of the role initramfs, for the reasons that are there."""
@@ -70,8 +78,21 @@ class Play:
         return self._playbook("initramfs.yml", "initramfs", config, [])
 
     def _playbook(self, name: str, group: str, config: dict[str, Any], words: list[str]) -> Played:
-        content, events = content_root(), self.folder / "events"
+        events = self.folder / "events"
         events.unlink(missing_ok=True)
+        command, environment = self._command(name, group, config, words)
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        found = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+        failed = [event["result"]["msg"] for event in found if event["status"] == "failed"]
+        assert found, done.stdout + done.stderr
+        assert (done.returncode != 0) == bool(failed), done.stdout + done.stderr
+        changed = {e["task"]: e["result"].get("actions", []) for e in found if e["status"] == "changed"}
+        return Played(changed, "\n".join(failed))
+
+    def _command(
+        self, name: str, group: str, config: dict[str, Any], words: list[str]
+    ) -> tuple[list[str | Path], dict[str, str]]:
+        content = content_root()
         host = {
             "ansible_ssh_common_args": f"-F {self.machine.ssh_config}",
             "ansible_user": self.machine.user,
@@ -81,28 +102,21 @@ class Play:
         }
         (self.folder / "hosts.json").write_text(json.dumps({group: {"hosts": {Machine.alias: host}}}))
         program = Path(sys.executable).with_name("ansible-playbook")
-        done = subprocess.run(
-            [program, "-i", "hosts.json", *words, content / "playbooks" / name],
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "ANSIBLE_ROLES_PATH": str(content / "roles"),
-                "ANSIBLE_HOME": str(self.folder / "home"),
-                "ANSIBLE_PIPELINING": "true",
-                "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parents[1] / "containers/callback"),
-                "ANSIBLE_CALLBACKS_ENABLED": "llmhw_record",
-                "LLMHW_RECORD": str(events),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        found = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
-        failed = [event["result"]["msg"] for event in found if event["status"] == "failed"]
-        assert found, done.stdout + done.stderr
-        assert (done.returncode != 0) == bool(failed), done.stdout + done.stderr
-        changed = {e["task"]: e["result"].get("actions", []) for e in found if e["status"] == "changed"}
-        return Played(changed, "\n".join(failed))
+        environment = {
+            **os.environ,
+            "ANSIBLE_ROLES_PATH": str(content / "roles"),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_PIPELINING": "true",
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parents[1] / "containers/callback"),
+            "ANSIBLE_CALLBACKS_ENABLED": "llmhw_record",
+            "LLMHW_RECORD": str(self.folder / "events"),
+        }
+        return [program, "-i", "hosts.json", *words, content / "playbooks" / name], environment
+
+
+def _config(volumes: tuple[dict[str, Any], ...], wipe: tuple[dict[str, str], ...]) -> dict[str, Any]:
+    config = {"volumes": list(volumes or (volume(),)), "directories": [], "wipe": list(wipe), "max_wear_percent": 90}
+    return {"nvme_raid0_config": config}
 
 
 def converge(play: Play, *volumes: dict[str, Any], **wish: Any) -> Played:

@@ -15,6 +15,7 @@ from nvme_raid0.work import Failure, carry_out
 
 CONF, RULE = "/etc/mdadm/mdadm.conf", "/etc/udev/rules.d/99.rules"
 UUID = "4d9148aa8b6974a8f9e9459db24cb5ba"
+NAMES = "a name starts with a letter or digit and has at most 27 of A-Z a-z 0-9 _ . -"
 FRESH = "0123456789abcdef0123456789abcdef"
 XFS = Filesystem("c83ac7bf-d73d-402f-a31b-1e8e5c7720f0", "scratch", 512, 1024)
 XFS_SIGNATURE = Signature("/dev/md127", "xfs", "filesystem", XFS.uuid, "scratch")
@@ -234,7 +235,13 @@ def test_unequal_disks_are_refused() -> None:
         ((RAID, replace(SINGLE, members=RAID.members[:1])), "disk nvme-X_S0 is named twice"),
         ((RAID, replace(SINGLE, mount="/scratch")), "mount point /scratch is used by two volumes"),
         ((RAID, replace(SINGLE, name="scratch")), "name scratch is used by two volumes"),
-        ((replace(SINGLE, name=".."),), "volume ..: a name must start with a letter or digit"),
+        ((replace(SINGLE, name=".."),), f"volume '..': {NAMES}"),
+        (
+            (replace(RAID, name="my data"),),
+            f"volume 'my data': {NAMES}",
+        ),  # B063: unquoted, mdadm takes it for two words
+        ((replace(RAID, name="x" * 28),), f"volume '{'x' * 28}': {NAMES}"),
+        ((replace(RAID, name="a;reboot"),), f"volume 'a;reboot': {NAMES}"),
     ],
 )
 def test_wishes_that_make_no_sense(volumes: tuple[Volume, ...], message: str) -> None:

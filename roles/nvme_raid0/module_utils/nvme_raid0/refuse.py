@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ _SYSTEM = {
     "/usr": "the system's /usr",
     "/var": "the system's /var",
 }
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,26}\Z")  # "any:" and the name fill the superblock's 32 bytes
 _LIMITS = {"raid0": (2, 384), "raid1": (2, 384), "single": (1, 1)}
 
 
@@ -44,8 +46,11 @@ def request(volumes: Sequence[Volume], machine: Machine) -> list[Refusal]:
             wanted = "exactly 1 disk" if most == 1 else "at least %d disks" % least
             text = "volume %s: %s needs %s, not %d" % (volume.name, volume.level, wanted, len(volume.members))
             found.append(Refusal(text))
-        if volume.name[0] in ".-":
-            found.append(Refusal(f"volume {volume.name}: a name must start with a letter or digit"))
+        if not _NAME.match(volume.name):
+            text = (
+                f"volume {volume.name!r}: a name starts with a letter or digit and has at most 27 of A-Z a-z 0-9 _ . -"
+            )
+            found.append(Refusal(text))
     members = [link for volume in volumes for link in volume.members]
     found += [Refusal(f"disk {short(link)} is named twice") for link in _twice(members)]
     devices: dict[str, list[str]] = {}
