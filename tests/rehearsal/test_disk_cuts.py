@@ -1,6 +1,7 @@
 """Runs of the role nvme_raid0 that are cut off: programs killed in the middle of a step, and the power gone.
 
-After each the next run finishes the job. One story on one machine; it ends with a boot.
+After each the next run finishes the job. One story on one machine; it ends with a boot, and with drives that are
+pulled while the machine runs: the watch says what is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pytest
 
 from tests.rehearsal.layout import CUSTOMER_SERIAL
 from tests.rehearsal.machine import Machine
-from tests.rehearsal.role import Play, actions, converge
+from tests.rehearsal.role import Play, actions, converge, members, volume
 
 pytestmark = [pytest.mark.vm, pytest.mark.proof]
 
@@ -140,3 +141,44 @@ def test_a_boot_brings_it_all_back(play: Play, customer: str) -> None:
     machine.start()
     assert machine.run("cat /proving/data").stdout == "kept\n"
     assert finished(play, customer) == []
+
+
+MIRROR = volume(name="mirror", level="raid1", mount="/mirror", members=members("LLMHW0001", "LLMHW0002"))
+LOOK = (
+    "sudo systemctl start llmhw-volume-watch; echo rc $?; cat /run/llmhw/volume-faults /run/motd.d/llmhw* 2>/dev/null"
+)
+
+
+def test_a_pulled_drive_is_told_with_what_is_lost_and_what_is_not(play: Play) -> None:
+    machine = play.machine
+    done = converge(play, volume(), MIRROR)
+    assert actions(done) == ["create", "make", "record", "set"]
+    machine.run("sudo sh -c 'until ! grep -q resync /proc/mdstat; do sleep 1; done'")
+    assert machine.run(LOOK).stdout == "rc 0\n"
+    for serial in ("LLMHW0007", "LLMHW0002"):
+        machine.unplug(serial)
+    told = machine.run(LOOK).stdout
+    assert told.startswith("rc 1\n")
+    stripe, mirror = told.partition("\n\n")[0], told.partition("\n\n")[2].partition("\n\n")[0]
+    assert "*** FAULT: volume proving, RAID0 over 3 drives, /proving" in stripe
+    assert "drive nvme-QEMU_NVMe_Ctrl_LLMHW0007 (serial LLMHW0007) is gone" in stripe
+    assert "lost:     everything on /proving if the drive is dead; no other drive can restore it" in stripe
+    assert "*** FAULT: volume mirror, mirror (RAID1) of 2 drives, /mirror" in mirror
+    assert "lost:     nothing yet. Everything on /mirror if the last good drive fails" in mirror
+    journal = machine.run("sudo journalctl -t llmhw-volume-watch -p err -o cat").stdout
+    assert "volume proving (raid0, /proving): drive nvme-QEMU_NVMe_Ctrl_LLMHW0007" in journal
+    assert "llmhw-volume-watch.service" in machine.run("systemctl --failed --plain --no-legend").stdout
+    refused = play(volume(), MIRROR)
+    assert "array proving (raid0 of 3 disks) lacks nvme-QEMU_NVMe_Ctrl_LLMHW0007" in refused.failed
+    assert "without it nothing on /proving can be read" in refused.failed
+    assert "storage-replace-drive" in refused.failed
+
+
+def test_a_drive_that_comes_back_ends_the_fault(play: Play) -> None:
+    machine = play.machine
+    machine.power_cut()
+    machine.start()
+    machine.run("sudo systemctl is-system-running --wait", check=False)
+    assert machine.run("cat /proving/data").stdout == "kept\n"
+    told = machine.run(LOOK).stdout
+    assert "proving" not in told  # the mirror fills again, or is whole
