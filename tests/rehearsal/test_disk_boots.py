@@ -14,7 +14,7 @@ from tests.rehearsal.role import Play, actions, converge, members, volume
 pytestmark = [pytest.mark.vm, pytest.mark.proof]
 
 SCRATCH = volume(name="scratch", mount="/scratch", chunk_kib=512, members=members(*EMPTY_SERIALS[:4]))
-PROVING = volume(members=members(*EMPTY_SERIALS[4:7]))
+PROVING = volume()
 # What must be the same after every boot, once the boot is through; "named" if the mount is the device of that name.
 LASTING = r"""sudo sh -c '
 systemctl is-system-running --wait
