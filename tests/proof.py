@@ -36,6 +36,7 @@ PROOFS = {
             "tests/rehearsal/test_nvme_raid0_role.py",
             "tests/rehearsal/test_disk_refusals.py",
             "tests/rehearsal/test_disk_boots.py",
+            "tests/rehearsal/test_disk_cuts.py",
         ),
         covers=("roles/nvme_raid0", "roles/host_modules", "playbooks/storage.yml", "tests/rehearsal"),
     ),
