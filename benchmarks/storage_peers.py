@@ -1,7 +1,7 @@
 """The role nvme_raid0 beside a public mdadm role and a one-liner: what each does to drives that are not simply empty.
 
-WIPES THE DRIVES it is given, again and again; it takes QEMU's emulated drives only. Needs a Debian to throw away with ssh,
- sudo, mdadm, xfsprogs, lvm2, cryptsetup and four spare NVMe drives of one size (`--odd`: one of another size).
+WIPES THE DRIVES it is given, again and again; it takes QEMU's emulated drives only. Needs a Debian to throw away with
+ssh, sudo, mdadm, xfsprogs, lvm2, cryptsetup and four spare NVMe drives of one size (`--odd`: one of another size).
 The public role and an ansible-playbook with the collections it needs are given by path; nothing of either is kept here:
 
     python -m benchmarks.storage_peers --ssh-config FILE --host NAME --drives S0,S1,S2,S3 --odd S4 \
@@ -235,7 +235,8 @@ def measure(
     state = f"( set -e\n{scenario.state}\n) > /dev/null\n[ $? = 0 ] || exit 9\n"
     made = host.sh(prelude + ("" if scenario.continues else RESET) + state + READ)
     if made.returncode == 9:
-        raise RuntimeError(f"scenario {scenario.key} could not be made: {made.stderr}")
+        said = next(reversed(_lines(made.stderr)), "")
+        return {"outcome": "the state could not be made", "seconds": 0.0, "status": 9, "said": said}, data
     before = parse(made.stdout)
     if scenario.continues and not before.data:
         before = replace(before, data=data)
