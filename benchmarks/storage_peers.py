@@ -37,6 +37,10 @@ ONE_LINER = (
 )
 
 
+class LostError(Exception):
+    """The connection to the machine failed: nothing can be said about the tool."""
+
+
 @dataclass(frozen=True)
 class Host:
     """The machine to throw away, reached through an ssh configuration."""
@@ -135,6 +139,7 @@ def _ansible(words: Sequence[str], inventory: dict[str, Any], extra: dict[str, s
             "ANSIBLE_HOME": folder,
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_TIMEOUT": "120",
             **extra,
         }
         command = [words[0], "-i", "hosts.json", *words[1:]]
@@ -143,6 +148,8 @@ def _ansible(words: Sequence[str], inventory: dict[str, Any], extra: dict[str, s
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
         seconds = time.perf_counter() - start
+    if "UNREACHABLE!" in done.stdout or "privilege escalation prompt" in done.stdout:
+        raise LostError(_lines(done.stdout)[-1])
     return Run(done.returncode, seconds, _failure(done.stdout) or tuple(_lines(done.stderr)))
 
 
@@ -177,7 +184,11 @@ def main() -> int:
         for scenario in SCENARIOS:
             if (options.only and scenario.key not in options.only) or not set(scenario.drives) <= set(serials):
                 continue
-            outcome, data = measure(host, ways[way], scenario, serials, data)
+            try:
+                outcome, data = measure(host, ways[way], scenario, serials, data)
+            except LostError as error:
+                print(way, scenario.key, "not measured:", error, file=sys.stderr, flush=True)
+                continue
             print(
                 way, scenario.key, outcome["outcome"], outcome["seconds"], outcome["said"], file=sys.stderr, flush=True
             )

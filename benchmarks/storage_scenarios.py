@@ -144,9 +144,9 @@ SCENARIOS = (
         "5",
         "LUKS on one drive, closed",
         "refuses",
-        """echo secret | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 $d1 -
-        echo secret | cryptsetup open $d1 customer -; fill /dev/mapper/customer; cryptsetup close customer""",
-        "echo secret | cryptsetup open $d1 customer - && look /dev/mapper/customer",
+        """printf secret | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file - $d1
+        printf secret | cryptsetup open --key-file - $d1 customer; fill /dev/mapper/customer; cryptsetup close customer""",
+        "printf secret | cryptsetup open --key-file - $d1 customer && look /dev/mapper/customer",
         culprit="d1",
     ),
     Scenario("6", "drives of unequal size, empty", "refuses", drives=("d0", "d1", "d2", "odd"), culprit="odd"),
