@@ -145,7 +145,8 @@ SCENARIOS = (
         "LUKS on one drive, closed",
         "refuses",
         """printf secret | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file - $d1
-        printf secret | cryptsetup open --key-file - $d1 customer; fill /dev/mapper/customer; cryptsetup close customer""",
+        printf secret | cryptsetup open --key-file - $d1 customer
+        fill /dev/mapper/customer; cryptsetup close customer""",
         "printf secret | cryptsetup open --key-file - $d1 customer && look /dev/mapper/customer",
         culprit="d1",
     ),
