@@ -271,7 +271,7 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
         lines.append(f"| {scenario.title} | {scenario.wanted} | " + " | ".join(cells) + " |")
         for way, title in titles.items():
             if way in row and row[way]["status"]:
-                text = row[way]["said"].replace("|", "\\|")
+                text = row[way]["said"][:160].replace("|", "\\|")
                 said.append(f"| {scenario.title} | {title} | {row[way]['status']} | {text} |")
     return "\n".join(lines + said)
 

@@ -39,6 +39,10 @@ array() { # DRIVE...: the running array of these drives, started if need be
   fi
   echo "/dev/$md"
 }
+back() { # a drive that was taken away comes back
+  echo 1 > /sys/bus/pci/rescan
+  for _ in 1 2 3 4 5 6 7 8 9 10; do [ ! -e "$d3" ] || break; sleep 1; done; udevadm settle
+}
 create() { # DEVICE DRIVE...: an array as it was made by whoever ran before
   made=$1; shift
   yes | mdadm --quiet --create "$made" --level=0 --raid-devices=$# --chunk=512 --metadata=1.2 \
@@ -53,7 +57,7 @@ systemctl --quiet disable --now scratch.mount
 for point in /scratch /data /run/look /run/customer; do umount --quiet --all-targets $point; done
 vgchange -qq -an customer; cryptsetup close customer; dmsetup remove_all
 mdadm --stop --scan; udevadm settle
-echo 1 > /sys/bus/pci/rescan; sleep 1; udevadm settle; mdadm --stop --scan
+back; mdadm --stop --scan
 for drive in $drives $odd; do
   wipefs --all --force --quiet $drive; blockdev --rereadpt $drive; bytes=$(blockdev --getsize64 $drive)
   dd if=/dev/zero of=$drive bs=1M count=8; dd if=/dev/zero of=$drive bs=1M seek=$((bytes / 1048576 - 1))
@@ -187,7 +191,7 @@ SCENARIOS = (
         """create /dev/md126 $drives; fill /dev/md126 xfs; udevadm settle; mdadm --quiet --stop /dev/md126
         udevadm settle; mdadm --quiet --stop --scan; node=$(realpath $d3); node=${node##*/}
         echo 1 > /sys/class/nvme/${node%n1}/device/remove; sleep 1; udevadm settle""",
-        "echo 1 > /sys/bus/pci/rescan; sleep 1; udevadm settle; " + _ARRAY,
+        "back; " + _ARRAY,
         culprit="d3",
     ),
     Scenario(

@@ -30,8 +30,10 @@ DONE, FAILED = Run(0, 1.0), Run(2, 1.0, ("mdadm: cannot open /dev/nvme1n1", "mor
         (EMPTY, replace(MADE, recorded=("old", "u1")), DONE, "finishes, stale ARRAY line stays"),
         (EMPTY, replace(MADE, recorded=("u1", "u1")), DONE, "finishes, recorded twice"),
         (EMPTY, replace(MADE, named=""), DONE, "finishes, under another name"),
-        (CUSTOMER, MADE, DONE, "destroys the customer's data, says done"),
-        (CUSTOMER, replace(EMPTY, data="other"), FAILED, "destroys the customer's data, then fails"),
+        (CUSTOMER, MADE, DONE, "builds an array over the customer's data, says done"),
+        (CUSTOMER, replace(MADE, data="d0"), DONE, "builds an array over the customer's data, says done"),
+        (replace(MADE, data="d0"), MADE, FAILED, "the customer's data cannot be read any more, then fails"),
+        (CUSTOMER, EMPTY, Run(2, 1.0), "refuses, nothing changed"),
         (CUSTOMER, CUSTOMER, FAILED, "refuses, names the drive, nothing changed"),
         (CUSTOMER, CUSTOMER, Run(2, 1.0, ("no",)), "refuses, nothing changed"),
         (
