@@ -12,6 +12,7 @@ from pydantic import Field
 
 from llmhw_provision.documents import Record, check
 from llmhw_provision.errors import InputError
+from llmhw_provision.model import Architecture
 from llmhw_provision.workload import DiskSize
 
 Entry = TypeVar("Entry", bound="Sourced")
@@ -118,6 +119,24 @@ class ModelKind(Sourced):
     attention_bias: bool = False
     qk_norm: bool = False
     params: int
+
+    @property
+    def architecture(self) -> Architecture:
+        """The model as the sizing reads it."""
+        return Architecture(
+            title=self.title,
+            family="llama",
+            layers=self.layers,
+            hidden=self.hidden,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            ffn=self.ffn,
+            vocab=self.vocab,
+            tied=self.tied,
+            attention_bias=self.attention_bias,
+            qk_norm=2 * self.head_dim if self.qk_norm else 0,
+        )
 
 
 @cache
