@@ -116,6 +116,7 @@ class Architecture:
     # the rest
     vision_parameters: int = 0  # tower and projector
     other_parameters: int = 0
+    other_idle_parameters: int = 0  # of these, what a token does not pass
     quantisation: Quantisation | None = None
 
     @property
@@ -244,7 +245,8 @@ class Architecture:
     @property
     def active_parameters(self) -> int:
         """Parameters without the experts that a token does not visit (embedding and head are counted)."""
-        return self.parameters - sum(matrix.parameters - matrix.active_parameters for matrix in self.matrices)
+        idle = sum(matrix.parameters - matrix.active_parameters for matrix in self.matrices)
+        return self.parameters - idle - self.other_idle_parameters
 
     def group_parameters(self, group: Group) -> int:
         """Weights and biases of all matrices of one group, all layers together."""
@@ -269,6 +271,11 @@ class Architecture:
     def kv_values(self) -> int:
         """Values that one layer caches per token: keys and values, or one latent vector."""
         return self.kv_lora_rank + self.qk_rope_head_dim if self.mla else 2 * self.kv_dim
+
+    @property
+    def linear_parameters(self) -> int:
+        """Weights that quantisation can touch: all linear layers but router and output head."""
+        return sum(matrix.weights for matrix in self.matrices if matrix.group != "router")
 
     def kv_bytes_per_token(self, dtype_bytes: int = 2) -> int:
         """Bytes per token of the layers whose cache grows with the whole context."""
