@@ -32,6 +32,7 @@ class Gpu(Sourced):
 
     pci_ids: tuple[str, ...]
     memory_mib: int
+    usable_mib: int = 0
     memory_gb_marketing: int
     memory_bandwidth_gbs: float
     nvlink_gbs_both_ways: float
@@ -41,8 +42,13 @@ class Gpu(Sourced):
 
     @property
     def memory_bytes(self) -> int:
-        """Usable memory in bytes."""
+        """Memory in bytes as nvidia-smi shows it."""
         return self.memory_mib * 2**20
+
+    @property
+    def usable_bytes(self) -> int:
+        """Bytes that a CUDA process can allocate."""
+        return (self.usable_mib or self.memory_mib) * 2**20
 
 
 class CpuKind(Sourced):
