@@ -146,5 +146,5 @@ def olmo2(f: Fields) -> Parts:
     return {**parts, "qk_norm": (parts["heads"] + parts["kv_heads"]) * parts["head_dim"]}
 
 
-def granite(f: Fields) -> Parts:
+def smollm3(f: Fields) -> Parts:
     return {**llama(f), "tied": f.flag("tie_word_embeddings", default=True)}

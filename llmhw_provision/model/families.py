@@ -17,7 +17,7 @@ FAMILIES: dict[str, Callable[[Fields], Parts]] = {
     "aquila": dense.llama,
     "Yi": dense.llama,
     "baichuan": dense.llama,
-    "smollm3": dense.llama,
+    "smollm3": dense.smollm3,
     "mistral": dense.mistral,
     "ministral": dense.mistral,
     "mixtral": sparse.mixtral,
@@ -62,6 +62,6 @@ FAMILIES: dict[str, Callable[[Fields], Parts]] = {
     "cohere2": dense.cohere2,
     "olmo": dense.olmo,
     "olmo2": dense.olmo2,
-    "granite": dense.granite,
+    "granite": dense.llama,
     "bert": classic.bert,
 }
