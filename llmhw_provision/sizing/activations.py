@@ -48,10 +48,8 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     a, h = width(job), model.hidden
     mixer = Fraction(_attention(model) * model.softmax_layers + _linear(model) * model.linear_layers, model.layers)
     network = Fraction(_network(model, job) * model.layers, model.layers)
-    if model.norm_bias:  # LayerNorm with dropout: equation 1; one byte per mask
-        whole = Fraction(a * 4 * h + 2 * h)
-    else:
-        whole = Fraction(a * 5 * h + 8 * h)
+    # LayerNorm with dropout: equation 1, one byte per mask; RMSNorm keeps its input in fp32
+    whole = Fraction(a * 4 * h + 2 * h) if model.norm_bias else Fraction(a * 5 * h + 8 * h)
     whole += a * _routed_copies(model)
     if job.method != "full" and job.adapted and not set(job.adapted) & {"gate_proj", "up_proj"}:
         whole -= a * h
@@ -130,7 +128,9 @@ def kept(model: Architecture, job: Job, layout: Layout, stage: str = "only") -> 
         source += f"; {PIPELINE}"
     if layout.offload_activations:
         ahead = min(2, layers)
-        return Term(name, up(each * ahead * count), f"{ahead} of {text}: the rest is on the host", source, "activations")
+        return Term(
+            name, up(each * ahead * count), f"{ahead} of {text}: the rest is on the host", source, "activations"
+        )
     return Term(name, up(each * layers * count * batches), text, source, "activations")
 
 
@@ -139,7 +139,9 @@ def one_block(model: Architecture, job: Job, layout: Layout) -> Term:
     count = tokens(job, layout)
     each = layer(model, job, layout).bytes(layout, job.sequence)
     text = f"1 layer × {count:,} tokens × {up(each):,} B"
-    return Term("one layer recomputed", up(each * count), text, KORTHIKANTI if model.norm_bias else LLAMA, "activations")
+    return Term(
+        "one layer recomputed", up(each * count), text, KORTHIKANTI if model.norm_bias else LLAMA, "activations"
+    )
 
 
 def embedding_dropout(model: Architecture, job: Job, layout: Layout, stage: str = "only") -> Term | None:
@@ -151,5 +153,3 @@ def embedding_dropout(model: Architecture, job: Job, layout: Layout, stage: str 
     size = up(Fraction(model.hidden * tokens(job, layout), ways) * batches)
     text = f"{tokens(job, layout):,} tokens × {model.hidden:,} B × {float(batches):.4g} / {ways}"
     return Term("embedding dropout mask", size, text, "Megatron-LM, theoretical_memory_usage.py", "activations")
-
-

@@ -77,7 +77,9 @@ def unsharded(model: Architecture, job: Job, layout: Layout, stage: str) -> Term
     """Whole stage and its gradients: with pipeline stages FSDP gathers once per step, not per micro-batch."""
     count = parameters(held(model, layout, stage))
     each = 2 + (gradient_bytes(job) if job.method == "full" else 0)
-    source = "torchtitan: with pipeline parallelism reshard_after_forward is off and gradients are reduced once per step"
+    source = (
+        "torchtitan: with pipeline parallelism reshard_after_forward is off and gradients are reduced once per step"
+    )
     return Term("gathered stage with gradients", count * each, f"{count:,} parameters × {each} B", source, "buffers")
 
 
@@ -110,5 +112,7 @@ def step_copy(model: Architecture, job: Job, layout: Layout, stage: str) -> Term
     count = sum(part.divided for part in parts) if layout.zero >= 1 else parameters(parts)
     if layout.zero >= 3:
         count = min(count, _SUB_GROUP)
-    source = "Apex O2, DeepSpeed ZeRO: 16-bit gradients are converted to fp32 before the step (sub_group_size in ZeRO-3)"
+    source = (
+        "Apex O2, DeepSpeed ZeRO: 16-bit gradients are converted to fp32 before the step (sub_group_size in ZeRO-3)"
+    )
     return Term("fp32 gradients of the step", 4 * count, f"{count:,} parameters × 4 B", source, "buffers")

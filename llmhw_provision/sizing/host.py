@@ -25,7 +25,7 @@ _NVME_BUFFERS = 12  # pinned buffers of the NVMe swapper
 def host_terms(model: Architecture, job: Job, layout: Layout) -> tuple[Term, ...]:
     """What one host needs beside the page cache of its data."""
     ranks = divided(layout.gpus, layout.nodes)
-    found: list[Term] = [_loading(model, job, layout, ranks)]
+    found: list[Term] = [_loading(model, job, ranks)]
     if job.trains:
         found += offloaded(model, job, layout)
         text = f"{ranks} GPUs × {_WORKERS} workers × {memory(_WORKER)}"
@@ -36,7 +36,7 @@ def host_terms(model: Architecture, job: Job, layout: Layout) -> tuple[Term, ...
     return tuple(found)
 
 
-def _loading(model: Architecture, job: Job, layout: Layout, ranks: int) -> Term:
+def _loading(model: Architecture, job: Job, ranks: int) -> Term:
     """Loading from safetensors: one shard per rank in flight; a server keeps the weights in the page cache."""
     if job.trains:
         text = f"{ranks} ranks × {_SHARD / 1e9:g} GB shard"
@@ -44,7 +44,9 @@ def _loading(model: Architecture, job: Job, layout: Layout, ranks: int) -> Term:
     form = format_of(model, job.weights)
     parts = held(model, Layout(), "only")
     size = sum(up(part.parameters * form.bytes_of(part.group)) for part in parts)
-    return Term("weights in the page cache", size, f"one copy of the {form.name} weights", "mmap of safetensors", "host")
+    return Term(
+        "weights in the page cache", size, f"one copy of the {form.name} weights", "mmap of safetensors", "host"
+    )
 
 
 def offloaded(model: Architecture, job: Job, layout: Layout) -> list[Term]:
@@ -75,7 +77,13 @@ def _optimizer(model: Architecture, job: Job, layout: Layout) -> list[Term]:
     return [
         _place("offloaded optimizer", up(count * each / nodes), states, OFFLOAD, layout),
         _place("offloaded gradients", divided(4 * count, nodes), grads, OFFLOAD, layout),
-        Term("pinned parameters", divided(2 * count, nodes), f"{count:,} parameters × 2 B / {nodes} hosts", OFFLOAD, "host"),
+        Term(
+            "pinned parameters",
+            divided(2 * count, nodes),
+            f"{count:,} parameters × 2 B / {nodes} hosts",
+            OFFLOAD,
+            "host",
+        ),
     ]
 
 

@@ -11,12 +11,12 @@ from llmhw_provision.sizing.terms import Term, number, up
 BLOCK = 16  # tokens per block of vLLM's paged cache
 PAGED = "PagedAttention, Kwon et al. 2023, arXiv 2309.06180, section 3.1"
 MLA = "DeepSeek-V2, arXiv 2405.04434, section 2.1: one latent vector and one rotary key per token, on every TP rank"
-_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "int4": Fraction(1, 2)}
+_HALVES = {"fp32": 8, "bf16": 4, "fp16": 4, "fp8": 2, "int8": 2, "int4": 1}  # of a byte
 
 
 def value_bytes(kv: str) -> Fraction:
     """Bytes of one cached value."""
-    return Fraction(_BYTES[kv])
+    return Fraction(_HALVES[kv], 2)
 
 
 def values_per_layer(model: Architecture, layout: Layout) -> Fraction:

@@ -39,7 +39,9 @@ def deepspeed_gpu(setting: DeepSpeedSetting) -> Term:
     if setting.stage == 3:
         each = 18 if not setting.offload_optimizer else 0 if setting.offload_params else 2
         size = 4 * setting.largest_layer + each * params // gpus
-        return Term("DeepSpeed estimate", size, f"4 B × {setting.largest_layer:,} + {each} B × {params:,} / {gpus}", _STAGE_3)
+        return Term(
+            "DeepSpeed estimate", size, f"4 B × {setting.largest_layer:,} + {each} B × {params:,} / {gpus}", _STAGE_3
+        )
     if setting.offload_optimizer:
         return Term("DeepSpeed estimate", 2 * params, f"2 B × {params:,}", _STAGE_2)
     whole, shared = (2, 18) if setting.revised else (4, 16)
@@ -59,7 +61,9 @@ def deepspeed_host(setting: DeepSpeedSetting) -> Term:
         params = setting.largest_layer if setting.zero_init else params
         each = Fraction(4 * ranks)
     source = _STAGE_3 if setting.stage == 3 else _STAGE_2
-    return Term("DeepSpeed host estimate", up(params * each * _FACTOR), f"{params:,} × {number(each)} B × 1.5", source, "host")
+    return Term(
+        "DeepSpeed host estimate", up(params * each * _FACTOR), f"{params:,} × {number(each)} B × 1.5", source, "host"
+    )
 
 
 def accelerate_training(weights: int) -> Term:
@@ -81,5 +85,3 @@ def attention_coefficient(*, heads: int, hidden: int, sequence: int) -> Fraction
 def selective_share(*, heads: int, hidden: int, sequence: int) -> Fraction:
     """Share of the activations that selective recomputation leaves: 34 / (34 + 5·a·s/h)."""
     return 34 / (34 + attention_coefficient(heads=heads, hidden=hidden, sequence=sequence))
-
-

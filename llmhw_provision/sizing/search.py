@@ -67,7 +67,7 @@ def largest_model(job: Job, layout: Layout, card: int, *, step: int = 10_000_000
     return step * largest(fits, limit=1_000_000)
 
 
-def largest_states(layout: Layout, card: int, bytes_of: Callable[[Architecture], int]) -> int:
+def largest_states(card: int, bytes_of: Callable[[Architecture], int]) -> int:
     """Parameters of the largest model whose states alone fill a card."""
     one = from_parameters(1_000_000_000)
     return card * one.parameters // bytes_of(one)

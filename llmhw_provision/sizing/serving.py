@@ -23,7 +23,7 @@ _HIDDEN_MULTIPLE, _WIDTH_MULTIPLE = 256, 128
 def serving_weights(model: Architecture, layout: Layout, form: Format) -> Term:
     """Weights of one GPU as the server loads them; MXFP4 experts are padded for its kernel."""
     base = frozen_weights(model, replace(layout, zero=0), "only" if layout.pp == 1 else "first", form)
-    if form.name != "mxfp4" and "mxfp4" not in form.name or not model.moe_ffn:
+    if (form.name != "mxfp4" and "mxfp4" not in form.name) or not model.moe_ffn:
         return base
     width = divided(model.moe_ffn, layout.tp)
     padded = Fraction(_round(model.hidden, _HIDDEN_MULTIPLE) * _round(width, _WIDTH_MULTIPLE), model.hidden * width)
@@ -97,16 +97,14 @@ class Known:
     non_torch: int | None = None
 
 
-def vllm_memory(
-    model: Architecture, job: Job, layout: Layout, card: int, known: Known | None = None
-) -> VllmMemory:
+def vllm_memory(model: Architecture, job: Job, layout: Layout, card: int, known: Known | None = None) -> VllmMemory:
     """vLLM's accounting on a card of `card` bytes: utilisation × card, less weights, profile run and graphs."""
     known = known or Known()
     profile = max(
         profiled_activations(model, layout, job.batched_tokens), sampler_logits(model, job), key=lambda term: term.size
     )
     outside = overhead.NON_TORCH + (overhead.NON_TORCH_NCCL if layout.tp > 1 else 0)
-    terms = (
+    terms: tuple[Term, ...] = (
         _known("weights", known.weights) or serving_weights(model, layout, format_of(model, job.weights)),
         _known("activations", known.activations) or profile,
         _known("non-torch memory", known.non_torch)

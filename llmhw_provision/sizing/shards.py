@@ -38,7 +38,7 @@ def padded_vocab(vocab: int, tp: int) -> int:
 
 
 def held(model: Architecture, layout: Layout, stage: str = "only") -> tuple[Part, ...]:
-    """Parameters on one GPU of `stage`, by kind, before ZeRO or FSDP. A tied head is a second copy on the last stage."""
+    """Parameters on one GPU of `stage`, by kind, before ZeRO or FSDP; a tied head is a copy on the last stage."""
     share = Fraction(stage_layers(model, layout), model.layers)
     parts: dict[str, int] = {}
     for matrix in model.matrices:
@@ -55,9 +55,7 @@ def held(model: Architecture, layout: Layout, stage: str = "only") -> tuple[Part
     if stage == "last" or (stage == "only" and not model.tied):
         parts["head"] = rows * model.hidden + (rows if model.head_bias else 0)
     expert, dense = layout.expert_shards, layout.shards
-    return tuple(
-        Part(group, count, expert if group == "experts" else dense) for group, count in parts.items() if count
-    )
+    return tuple(Part(group, count, expert if group == "experts" else dense) for group, count in parts.items() if count)
 
 
 def parameters(parts: tuple[Part, ...]) -> int:

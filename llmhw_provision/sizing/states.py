@@ -151,9 +151,7 @@ def lora_parameters(model: Architecture, job: Job) -> int:
     if job.adapter_parameters:
         return job.adapter_parameters
     chosen = [
-        matrix
-        for matrix in model.matrices
-        if (matrix.name in job.adapted if job.adapted else matrix.group != "router")
+        matrix for matrix in model.matrices if (matrix.name in job.adapted if job.adapted else matrix.group != "router")
     ]
     return job.rank * sum((matrix.inputs + matrix.outputs) * matrix.count for matrix in chosen)
 

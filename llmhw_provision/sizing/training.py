@@ -71,9 +71,7 @@ def gradients_persist(layout: Layout) -> bool:
     return layout.micro_batches > 1 or layout.zero >= 2 or layout.dp > 1 or layout.sharder == "megatron"
 
 
-def _passing(
-    model: Architecture, job: Job, layout: Layout, states: States, stage: str
-) -> list[tuple[str, list[Term]]]:
+def _passing(model: Architecture, job: Job, layout: Layout, states: States, stage: str) -> list[tuple[str, list[Term]]]:
     gradients = [] if layout.offload_optimizer else _some(states.gradients)
     before = gradients if gradients_persist(layout) else []
     shared = list(buffers.passing(model, job, layout, stage))
