@@ -52,7 +52,7 @@ def make_plan(folder: Path) -> Plan:
             observed[host.name] = machine
     if problems or workload is None or site is None:
         raise InputError.of(problems)
-    return build_plan(estimate(workload, find("models", workload.model, ModelKind)), site, observed)
+    return build_plan(estimate(workload, find("models", workload.model, ModelKind).architecture), site, observed)
 
 
 Model = TypeVar("Model", Workload, Site, Machine)

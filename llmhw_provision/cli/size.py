@@ -33,7 +33,7 @@ from llmhw_provision.workload import Workload
 def command(folder: Path | None, as_json: bool, **options: Any) -> None:
     """What a workload needs: GPU memory (at least), checkpoints, scratch, tmpfs; each number with its arithmetic."""
     workload = _workload(folder, options)
-    need = estimate(workload, find("models", workload.model, ModelKind))
+    need = estimate(workload, find("models", workload.model, ModelKind).architecture)
     click.echo(json.dumps(_as_data(need), indent=2, ensure_ascii=False) if as_json else _screen(need))
 
 
@@ -54,7 +54,7 @@ def _workload(folder: Path | None, options: dict[str, Any]) -> Workload:
 
 def _screen(need: Estimate) -> str:
     load = need.workload
-    lines = [f"{need.model.title} · {need.model.params / 1e9:.1f}B parameters · {load.job} · {load.method}", ""]
+    lines = [f"{need.model.title} · {need.model.parameters / 1e9:.1f}B parameters · {load.job} · {load.method}", ""]
     lines.append("GPU memory, all GPUs together, at least (activations, logits and buffers come on top)")
     lines += [_line(term, memory) for term in need.device]
     lines.append(f"  {'sum':<26}{memory(need.device_bytes):>12}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmhw_provision.catalogue.loader import Gpu, ModelKind
+from llmhw_provision.catalogue.loader import Gpu
 from llmhw_provision.errors import InputError
+from llmhw_provision.model import Architecture
 from llmhw_provision.sizing import memory
 from llmhw_provision.sizing.storage import StorageNeed, storage_need
 from llmhw_provision.sizing.terms import Term, total
@@ -17,7 +18,7 @@ class Estimate:
     """What one workload needs. `device` counts all GPUs together and leaves out activations: a lower bound."""
 
     workload: Workload
-    model: ModelKind
+    model: Architecture
     device: tuple[Term, ...]
     checkpoint: Term | None
     storage: StorageNeed
@@ -43,7 +44,7 @@ class Fit:
         return self.needs_per_gpu <= self.usable_per_gpu
 
 
-def estimate(workload: Workload, model: ModelKind) -> Estimate:
+def estimate(workload: Workload, model: Architecture) -> Estimate:
     """The estimate of `workload`; raises InputError when serving is asked for without its figures."""
     weights = memory.weights(model, workload.weights)
     if workload.job == "serve":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from llmhw_provision.catalogue.loader import ModelKind
+from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import KIB
 
@@ -30,7 +30,7 @@ _NF4 = Fraction(4127, 8000)
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of a dense decoder by part, counted from its configuration."""
+    """Parameters of a model by part."""
 
     embedding: int
     head: int
@@ -43,27 +43,19 @@ class Parameters:
         return self.embedding + self.head + self.linears + self.other
 
 
-def parameters(model: ModelKind) -> Parameters:
-    """Parameters of a Llama-like decoder: grouped-query attention, gated feed-forward network, RMSNorm.
-
-    Per layer: q and o of h·q, k and v of h·kv, three matrices of h·f, two norms of h; biases on q, k, v if any.
-    """
-    q, kv = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    linears = model.layers * (2 * model.hidden * q + 2 * model.hidden * kv + 3 * model.hidden * model.ffn)
-    bias = model.layers * (q + 2 * kv) if model.attention_bias else 0
-    norms = model.layers * (2 * model.hidden + (2 * model.head_dim if model.qk_norm else 0)) + model.hidden
-    embedding = model.vocab * model.hidden
-    return Parameters(embedding=embedding, head=0 if model.tied else embedding, linears=linears, other=bias + norms)
+def parameters(model: Architecture) -> Parameters:
+    """Parameters by part; the linear layers are those that quantisation touches."""
+    embedding, head, linears = model.embedding_parameters, model.head_parameters, model.linear_parameters
+    return Parameters(embedding, head, linears, model.parameters - embedding - head - linears)
 
 
-def lora_parameters(model: ModelKind, rank: int = LORA_RANK) -> int:
+def lora_parameters(model: Architecture, rank: int = LORA_RANK) -> int:
     """Parameters of LoRA adapters of `rank` on every linear layer: rank·(in + out) each."""
-    q, kv = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    sums = 2 * (model.hidden + q) + 2 * (model.hidden + kv) + 3 * (model.hidden + model.ffn)
-    return model.layers * rank * sums
+    linears = (matrix for matrix in model.matrices if matrix.group != "router")
+    return sum(rank * (matrix.inputs + matrix.outputs) * matrix.count for matrix in linears)
 
 
-def weights(model: ModelKind, precision: str) -> Term:
+def weights(model: Architecture, precision: str) -> Term:
     """Bytes of the weights in `precision`; quantised formats below 8 bit leave embedding and head in bf16."""
     parts = parameters(model)
     if precision == "int4":
@@ -75,7 +67,7 @@ def weights(model: ModelKind, precision: str) -> Term:
     return Term(f"weights {precision}", size, formula, "bytes of the number format")
 
 
-def nf4_weights(model: ModelKind) -> Term:
+def nf4_weights(model: Architecture) -> Term:
     """Bytes of NF4 weights with double quantisation, embedding and head in bf16."""
     parts = parameters(model)
     rest = parts.total - parts.linears
@@ -83,7 +75,7 @@ def nf4_weights(model: ModelKind) -> Term:
     return Term("weights nf4", _up(parts.linears * _NF4) + 2 * rest, formula, QLORA)
 
 
-def training_states(model: ModelKind, method: str) -> tuple[Term, ...]:
+def training_states(model: Architecture, method: str) -> tuple[Term, ...]:
     """Weights, gradients and AdamW states of all GPUs together, mixed precision; lower bound of a training run."""
     if method == "full":
         count = parameters(model).total
@@ -101,17 +93,21 @@ def training_states(model: ModelKind, method: str) -> tuple[Term, ...]:
     )
 
 
-def kv_cache(model: ModelKind, *, context: int, concurrency: int, precision: str) -> Term:
+def kv_cache(model: Architecture, *, context: int, concurrency: int, precision: str) -> Term:
     """Bytes of keys and values of `concurrency` sequences of `context` tokens."""
-    per_token = _up(2 * model.layers * model.kv_heads * model.head_dim * _WEIGHT[precision])
+    layers = model.full_layers + model.sliding_layers
+    per_token = _up(layers * model.kv_values * _WEIGHT[precision])
+    each = f"{layers} layers × {model.kv_values} values"
+    if not model.mla:
+        each = f"2 × {layers} layers × {model.kv_heads} KV heads × {model.head_dim}"
     formula = (
-        f"2 × {model.layers} layers × {model.kv_heads} KV heads × {model.head_dim} × {_WEIGHT[precision]} B"
+        f"{each} × {_WEIGHT[precision]} B"
         f" = {per_token / KIB:g} KiB per token × {context:,} tokens × {concurrency:,} requests"
     )
     return Term("KV cache", per_token * context * concurrency, formula, "vLLM, Kwon et al. 2023, arXiv 2309.06180, 3.1")
 
 
-def checkpoint(model: ModelKind, method: str) -> Term:
+def checkpoint(model: Architecture, method: str) -> Term:
     """Bytes of one training checkpoint: bf16 weights plus fp32 master, m and v; adapters only for LoRA."""
     source = "BLOOM 176B checkpoints of 2.3 TB, BigScience 2022, arXiv 2211.05100: 14 B per parameter"
     if method == "full":

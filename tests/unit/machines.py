@@ -77,4 +77,4 @@ def need(**changes: Any) -> Estimate:
         **changes,
     }
     workload = check(data, Workload, path=Path("workload.yaml"))
-    return estimate(workload, find("models", workload.model, ModelKind))
+    return estimate(workload, find("models", workload.model, ModelKind).architecture)
