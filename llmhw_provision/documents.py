@@ -76,6 +76,8 @@ def check(data: object, model: type[Model], *, path: Path) -> Model:
 
 def _text(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a file")
         size = path.stat().st_size
         if size > SIZE_LIMIT:
             raise InputError(

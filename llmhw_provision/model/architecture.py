@@ -39,7 +39,7 @@ class Matrix:
         return self.active * self.outputs * (self.inputs + (1 if self.bias else 0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Quantisation:
     """How the stored weights are quantised: `groups` of matrices in `bits`, everything else in the stored dtype."""
 
@@ -52,7 +52,7 @@ class Quantisation:
     head: bool = False  # whether the output head is quantised too
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """A decoder (or encoder) of `layers` blocks, each a token mixer and a feed-forward network.
 

@@ -121,8 +121,8 @@ def glm4(f: Fields) -> Parts:
 
 def mllama(f: Fields) -> Parts:
     """Llama 3.2 Vision: layers counted with those that attend to the image; eight more rows of embedding."""
-    crossed = f.integers("cross_attention_layers")
-    return {**decoder(f), **network(f), "cross_layers": len(crossed), "extra_vocab_rows": 8}
+    parts = {**decoder(f), **network(f), "extra_vocab_rows": 8}
+    return {**parts, "cross_layers": len(f.layers("cross_attention_layers", parts["layers"]))}
 
 
 def cohere(f: Fields) -> Parts:

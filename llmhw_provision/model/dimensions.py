@@ -46,10 +46,8 @@ def windows(f: Fields, parts: Parts, *, default: str) -> Parts:
     """
     window = f.integer("sliding_window", "attention_chunk_size", default=0, low=0)
     layers = parts["layers"]
-    kinds = f.texts("layer_types")
+    kinds = f.kinds(layers)
     if kinds:
-        if len(kinds) != layers:
-            f.refuse("layer_types", f"lists {len(kinds)} layers, the model has {layers}")
         sliding = count(kinds, "sliding_attention", "chunked_attention")
     elif default in ("all", "none"):
         sliding = layers if default == "all" else 0

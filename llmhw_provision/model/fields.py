@@ -90,6 +90,21 @@ class Fields:
         self._all_good(name, items, len(found), "whole numbers")
         return found
 
+    def layers(self, name: str, count: int) -> frozenset[int]:
+        """The layers listed under `name`, of a model with `count` of them."""
+        found = frozenset(self.integers(name))
+        outside = sorted(index for index in found if not 0 <= index < count)
+        if outside:
+            self.refuse(name, f"{shown(outside[0])} is not one of the layers 0 to {count - 1:,}")
+        return found
+
+    def kinds(self, count: int) -> tuple[str, ...]:
+        """The kind of each layer if `layer_types` lists them, else nothing."""
+        found = self.texts("layer_types")
+        if found and len(found) != count:
+            self.refuse("layer_types", f"lists {len(found):,} layers, the model has {count:,}")
+        return found
+
     def _all_good(self, name: str, items: list[object], good: int, kind: str) -> None:
         if good < len(items):
             self.refuse(name, f"{len(items) - good} of {len(items)} items are not {kind}")

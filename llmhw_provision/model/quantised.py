@@ -26,14 +26,18 @@ def quantisation(f: Fields) -> Quantisation | None:
     spared = [name for key in _SKIP_LISTS for name in q.texts(key)]
     groups = tuple(group for group in QUANTISED if not _is_spared(group, spared))
     if method == "gptq":
-        return Quantisation("gptq", _bits(q), _group(q), zero_points=True, groups=groups, head=_head(q))
+        return Quantisation(
+            method="gptq", bits=_bits(q), group_size=_group(q), zero_points=True, groups=groups, head=_head(q)
+        )
     if method == "awq":
         points = q.flag("zero_point", default=True)
-        return Quantisation("awq", _bits(q, "bits", "w_bit"), _group(q), zero_points=points, groups=groups)
+        return Quantisation(
+            method="awq", bits=_bits(q, "bits", "w_bit"), group_size=_group(q), zero_points=points, groups=groups
+        )
     if method in _FP8:
-        return Quantisation("fp8", 8, _fp8_block(q), groups=groups)
+        return Quantisation(method="fp8", bits=8, group_size=_fp8_block(q), groups=groups)
     if method == "mxfp4":
-        return Quantisation("mxfp4", 4, 32, groups=groups)
+        return Quantisation(method="mxfp4", bits=4, group_size=32, groups=groups)
     if method == "bitsandbytes":
         return _bitsandbytes(q, groups)
     if method == "compressed-tensors":
@@ -73,12 +77,12 @@ def _fp8_block(q: Fields) -> int:
 def _bitsandbytes(q: Fields, groups: tuple[Group, ...]) -> Quantisation:
     four = q.flag("load_in_4bit", default=False) or q.flag("_load_in_4bit", default=False)
     if not four:
-        return Quantisation("int8", 8, groups=groups)
+        return Quantisation(method="int8", bits=8, groups=groups)
     kind = q.text("bnb_4bit_quant_type", default="fp4")
     if kind not in ("nf4", "fp4"):
         q.refuse("bnb_4bit_quant_type", f"{kind!r} is not nf4 or fp4")
     double = q.flag("bnb_4bit_use_double_quant", default=False)
-    return Quantisation("nf4", 4, 64, double=double, groups=groups)
+    return Quantisation(method="nf4", bits=4, group_size=64, double=double, groups=groups)
 
 
 def _compressed(q: Fields, groups: tuple[Group, ...]) -> Quantisation:
@@ -87,10 +91,16 @@ def _compressed(q: Fields, groups: tuple[Group, ...]) -> Quantisation:
     name = next(iter(schemes.data), None)
     if name is None:
         q.refuse("config_groups", "missing or empty")
-        return Quantisation("other", 8)
+        return Quantisation(method="other", bits=8)
     w = schemes.nested(name).nested("weights")
     bits = w.integer("num_bits", low=2, high=8)
     floating = w.text("type", default="int") == "float"
     method: Method = "gptq" if bits < 8 else "fp8" if floating else "int8"
     zero_points = not w.flag("symmetric", default=True)
-    return Quantisation(method, bits, max(0, w.integer("group_size", default=0, low=-1)), zero_points, groups=groups)
+    return Quantisation(
+        method=method,
+        bits=bits,
+        group_size=max(0, w.integer("group_size", default=0, low=-1)),
+        zero_points=zero_points,
+        groups=groups,
+    )

@@ -36,7 +36,7 @@ def _fine_experts(f: Fields, parts: Parts) -> Parts:
 
 def _sparse_layers(f: Fields, layers: int) -> int:
     step = f.integer("decoder_sparse_step", default=1)
-    dense = f.integers("mlp_only_layers")
+    dense = f.layers("mlp_only_layers", layers)
     return sum(index not in dense and (index + 1) % step == 0 for index in range(layers))
 
 
@@ -84,7 +84,7 @@ def qwen3_moe(f: Fields) -> Parts:
 def qwen3_next(f: Fields) -> Parts:
     """Every n-th layer full attention with an output gate, the others gated DeltaNet."""
     parts = {**qwen3_moe(f), "gated_attention": True, "shared_gate": True}
-    kinds = f.texts("layer_types")
+    kinds = f.kinds(parts["layers"])
     interval = f.integer("full_attention_interval", default=4)
     key = f.integer("linear_num_key_heads", default=16) * f.integer("linear_key_head_dim", default=128)
     heads = f.integer("linear_num_value_heads", default=32)
@@ -148,7 +148,7 @@ def llama4(f: Fields) -> Parts:
     bias = f.flag("attention_bias", default=False)
     parts = {**decoder(f, head_dim=128), "ffn": f.integer("intermediate_size_mlp", default=16384)}
     layers, width = parts["layers"], f.integer("intermediate_size")
-    listed = f.integers("moe_layers")
+    listed = f.layers("moe_layers", layers)
     step = f.integer("interleave_moe_layer_step", default=1, high=LAYER_LIMIT)
     return {
         **parts,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from llmhw_provision.catalogue.loader import ModelKind, find, names
+from llmhw_provision.catalogue.loader import ModelKind, find
+from llmhw_provision.errors import InputError
 from llmhw_provision.model import Architecture, from_dimensions, from_parameters
 from llmhw_provision.sizing.cards import Card, find_card, generic_card
 from llmhw_provision.sizing.case_error import Unsupported
@@ -107,12 +108,18 @@ def setup(case: dict[str, Any], models: dict[str, Any]) -> Setup:
 
 def described(name: str, data: dict[str, Any], *, stated: bool) -> Architecture:
     """The model `name` as described under models; its catalogue entry where both have the same dimensions."""
-    if name in names("models"):
-        kind = find("models", name, ModelKind).architecture
-        same = ("hidden", "layers", "kv_heads", "vocab")
-        if all(data.get(key) in (None, getattr(kind, key)) for key in same):
-            return kind
+    kind = _catalogued(name)
+    same = ("hidden", "layers", "kv_heads", "vocab")
+    if kind is not None and all(data.get(key) in (None, getattr(kind, key)) for key in same):
+        return kind
     return _from_description(data, stated=stated)
+
+
+def _catalogued(name: str) -> Architecture | None:
+    try:
+        return find("models", name, ModelKind).architecture
+    except InputError:
+        return None
 
 
 def _from_description(data: dict[str, Any], *, stated: bool) -> Architecture:
@@ -161,8 +168,9 @@ def _named(inputs: dict[str, Any], models: dict[str, Any]) -> Architecture | Non
     name = inputs.get("model")
     if name in models:
         return described(name, models[name], stated=True)
-    if name in names("models"):
-        return find("models", name, ModelKind).architecture
+    kind = _catalogued(name) if name else None
+    if kind is not None:
+        return kind
     if "arch" in inputs:
         return _from_arch(inputs["arch"], inputs)
     if "params" in inputs:
