@@ -48,8 +48,10 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     a, h = width(job), model.hidden
     mixer = Fraction(_attention(model) * model.softmax_layers + _linear(model) * model.linear_layers, model.layers)
     network = Fraction(_network(model, job) * model.layers, model.layers)
-    # LayerNorm with dropout: equation 1, one byte per mask; RMSNorm keeps its input in fp32
-    whole = Fraction(a * 4 * h + 2 * h) if model.norm_bias else Fraction(a * 5 * h + 8 * h)
+    if layer_norm(model):  # equation 1: the fused kernel keeps its input; dropout one byte per mask
+        whole = Fraction(a * 4 * h + (2 * h if dropout(model) else 0))
+    else:  # RMSNorm in eager mode keeps its input in fp32
+        whole = Fraction(a * 5 * h + 8 * h)
     whole += a * _routed_copies(model)
     if job.method != "full" and job.adapted and not set(job.adapted) & {"gate_proj", "up_proj"}:
         whole -= a * h
@@ -58,6 +60,16 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     if not job.compile:
         return found
     return PerToken(found.whole * COMPILED, found.divided * COMPILED, quadratic)
+
+
+def layer_norm(model: Architecture) -> bool:
+    """Whether the model is of the GPT kind, with LayerNorm; those with a gated network have RMSNorm."""
+    return model.norm_bias or not model.gated
+
+
+def dropout(model: Architecture) -> bool:
+    """Whether the model trains with dropout: GPT-2 and 3, OPT; not MPT, whose norms have no bias."""
+    return model.norm_bias and not model.gated
 
 
 def _attention(model: Architecture) -> int:
@@ -88,8 +100,8 @@ def _routed_copies(model: Architecture) -> Fraction:
 
 def _scores(model: Architecture, job: Job) -> int:
     """Bytes per pair of tokens without a fused attention kernel: probabilities, dropout mask, dropped probabilities."""
-    if model.norm_bias:
-        return model.heads * (2 * width(job) + 1)
+    if layer_norm(model):
+        return model.heads * (2 * width(job) + (1 if dropout(model) else 0))
     return model.heads * (4 + width(job))
 
 
@@ -120,7 +132,7 @@ def kept(model: Architecture, job: Job, layout: Layout, stage: str = "only") -> 
         source = OP_SELECTIVE
     else:
         each, name = layer(model, job, layout).bytes(layout, job.sequence), "activations"
-        source = KORTHIKANTI if model.norm_bias else LLAMA
+        source = KORTHIKANTI if layer_norm(model) else LLAMA
     batches = in_flight(layout, stage)
     text = f"{layers} layers × {count:,} tokens × {up(each):,} B"
     if batches > 1:
@@ -140,13 +152,13 @@ def one_block(model: Architecture, job: Job, layout: Layout) -> Term:
     each = layer(model, job, layout).bytes(layout, job.sequence)
     text = f"1 layer × {count:,} tokens × {up(each):,} B"
     return Term(
-        "one layer recomputed", up(each * count), text, KORTHIKANTI if model.norm_bias else LLAMA, "activations"
+        "one layer recomputed", up(each * count), text, KORTHIKANTI if layer_norm(model) else LLAMA, "activations"
     )
 
 
 def embedding_dropout(model: Architecture, job: Job, layout: Layout, stage: str = "only") -> Term | None:
     """Dropout mask behind the embedding of models that have one, on the first stage."""
-    if not model.norm_bias or stage == "last":
+    if not dropout(model) or stage == "last":
         return None
     ways = layout.tp if layout.sequence_parallel else 1
     batches = in_flight(layout, stage)
