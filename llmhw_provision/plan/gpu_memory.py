@@ -42,6 +42,10 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
     if found.device_verdict == "does not fit":
         parts = "; ".join(f"{term.name} {memory(term.size)}" for term in terms if term.size)
         raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
+    if found.host_verdict == "does not fit":
+        text = f"{memory(found.host_bytes)} of host memory, of {memory(machine.memory_bytes)}"
+        parts = "; ".join(f"{term.name} {memory(term.size)}" for term in found.host if term.size)
+        raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
     return (
         Note(
             host=host,

@@ -55,7 +55,7 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     whole += a * _routed_copies(model)
     if job.method != "full" and job.adapted and not set(job.adapted) & {"gate_proj", "up_proj"}:
         whole -= a * h
-    quadratic = 0 if job.flash or layout.recompute == "selective" else _scores(model, job)
+    quadratic = 0 if job.fused_attention or layout.recompute == "selective" else _scores(model, job)
     found = PerToken(whole, a * (mixer + network), quadratic)
     if not job.compile:
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, median_low
 
 from llmhw_provision.catalogue.loader import Gpu, find, names
 from llmhw_provision.errors import InputError
@@ -30,11 +30,11 @@ def card_of(gpu: Gpu) -> Card:
 
 
 def generic_card(nominal: int) -> Card:
-    """A card sold with `nominal` GB: the least usable one of the catalogue, else the usual share of it."""
+    """A card sold with `nominal` GB: the usual one of the catalogue, else the usual share of it."""
     known = [card_of(find("gpus", name, Gpu)) for name in names("gpus")]
     same = [card.usable for card in known if card.nominal == nominal]
     if same:
-        return Card(f"a card of {nominal} GB", min(same), nominal)
+        return Card(f"a card of {nominal} GB", median_low(same), nominal)
     share = median(card.usable / (card.nominal * GIB) for card in known)
     return Card(f"a card of {nominal} GB", int(nominal * GIB * share), nominal)
 

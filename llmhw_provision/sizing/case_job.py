@@ -104,6 +104,8 @@ _OPTIMIZERS = {
 
 
 def _optimizer(inputs: dict[str, Any]) -> dict[str, Any]:
+    if "optimizer" not in inputs and "Unsloth" in inputs.get("framework", ""):
+        return {"optimizer": "adamw-8bit"}  # its default
     return _chosen(inputs, "optimizer", "optimizer", _OPTIMIZERS)
 
 
@@ -179,6 +181,7 @@ def _serving(inputs: dict[str, Any]) -> dict[str, Any]:
         changes["context"] = inputs["max_model_len"]
         if inputs.get("chunked_prefill") is False:
             changes["batched_tokens"] = inputs["max_model_len"]
+            changes["graphs_inside"] = False  # only versions with graphs outside the share let prefill be whole
     elif inputs.get("chunked_prefill") is False:
         raise Unsupported("chunked_prefill off without max_model_len")
     return changes

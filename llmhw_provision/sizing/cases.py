@@ -123,6 +123,8 @@ def _catalogued(name: str) -> Architecture | None:
 
 
 def _from_description(data: dict[str, Any], *, stated: bool) -> Architecture:
+    if not stated and not {"ffn", "vocab"} <= set(data):
+        raise Unsupported("the description leaves out ffn or vocab")
     moe = data.get("experts", 0)
     width = data.get("moe_ffn", data.get("ffn", 0)) if moe else 0
     fields: dict[str, Any] = {

@@ -18,7 +18,7 @@ _TENSOR_PARALLEL = (1, 2, 4, 8)  # within one host
 
 
 def best(job: Job, model: Architecture, hardware: Hardware, given: Parallel, batch: int) -> Estimate:
-    """The first layout that fits; otherwise the first that is tight; otherwise the one that needs least.
+    """The first layout that fits; otherwise the first that is tight; otherwise the one without offload that needs least.
 
     Raises InputError when no layout is possible with what is given.
     """
@@ -36,7 +36,10 @@ def best(job: Job, model: Architecture, hardware: Hardware, given: Parallel, bat
     if not found:
         raise problem or InputError(f"{model.title}: no layout is possible on {hardware.all_gpus} GPUs")
     tight = [tried for tried in found if tried.verdict == "tight"]
-    return tight[0] if tight else min(found, key=lambda tried: tried.device_bytes)
+    if tight:
+        return tight[0]
+    own = [tried for tried in found if not tried.layout.offload_optimizer] or found
+    return min(own, key=lambda tried: tried.device_bytes)
 
 
 def _share(job: Job, layout: Layout) -> Job:

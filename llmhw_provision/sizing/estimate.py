@@ -81,7 +81,8 @@ class Estimate:
         """Whether one host holds it; fits where its memory is not known."""
         if not self.hardware.host_memory:
             return "fits"
-        return verdict(self.host_bytes, band(self.host), self.hardware.host_memory)
+        needed = tuple(term for term in self.host if term.kind == "host")  # the page cache takes what is left
+        return verdict(total(needed), band(needed), self.hardware.host_memory)
 
     @property
     def verdict(self) -> Verdict:

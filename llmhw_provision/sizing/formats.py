@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from llmhw_provision.model import Architecture, Quantisation
@@ -21,6 +21,7 @@ class Format:
     groups: tuple[str, ...] = LINEARS
     head: bool = False
     rest: int = 2
+    whole_layers: int = 0  # layers that keep 16 bits
 
     @property
     def quantised(self) -> bool:
@@ -63,8 +64,9 @@ FORMATS = {
         Format(
             "fp8-mlp",
             Fraction(8),
-            "Meta Llama 3.1 405B FP8: feed-forward networks in 8 bits, attention, embedding and head in 16",
+            "Meta Llama 3.1 405B FP8: feed-forward networks in 8 bits but for the first and last layer",
             groups=_FEED_FORWARD,
+            whole_layers=2,
         ),
         Format("int8", Fraction(8), "W8A8, bitsandbytes int8: linear layers in 8 bits, embedding and head in 16"),
         Format("gptq-int8", grouped(8, 128), _GPTQ),
@@ -85,7 +87,11 @@ FORMATS = {
 def format_of(model: Architecture, name: str) -> Format:
     """The format `name`; `published` is what the model's own config.json stores."""
     if name != "published":
-        return FORMATS[name]
+        form = FORMATS[name]
+        if not form.whole_layers:
+            return form
+        share = Fraction(min(form.whole_layers, model.layers), model.layers)
+        return replace(form, bits=form.bits * (1 - share) + 8 * form.rest * share)
     if model.quantisation is None:
         return FORMATS[model.dtype if model.dtype in FORMATS else "bf16"]
     return _published(model.quantisation)

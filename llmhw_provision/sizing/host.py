@@ -45,7 +45,7 @@ def _loading(model: Architecture, job: Job, ranks: int) -> Term:
     parts = held(model, Layout(), "only")
     size = sum(up(part.parameters * form.bytes_of(part.group)) for part in parts)
     return Term(
-        "weights in the page cache", size, f"one copy of the {form.name} weights", "mmap of safetensors", "host"
+        "weights in the page cache", size, f"one copy of the {form.name} weights", "mmap of safetensors", "page cache"
     )
 
 

@@ -35,7 +35,7 @@ class Job:
     rank: int = 16
     targets: tuple[str, ...] = ()  # names of the adapted matrices; empty: as the method's paper does
     adapter_parameters: int = 0  # where published instead of following from rank and targets
-    adapter_bytes: int = 16
+    adapter_bytes: int = 0  # bytes per adapter parameter where published instead of following from the scheme
     state_bytes: int = 0  # bytes per parameter of weights, gradients and optimizer where a source states them
     # serving
     runtime: Runtime = "vllm"
@@ -45,8 +45,14 @@ class Job:
     kv: str = "bf16"
     utilisation: int = 90  # percent of the card that vLLM may take
     batched_tokens: int = 8192  # max_num_batched_tokens
+    graphs_inside: bool = True  # CUDA graphs count against the share, as in vLLM 0.21 and later
     sequences: int = 256  # max_num_seqs
     rollouts: int = 8  # answers per prompt in GRPO
+
+    @property
+    def fused_attention(self) -> bool:
+        """Whether scores are never stored: fused kernels compute in 16 bits only."""
+        return self.flash and self.scheme != "fp32"
 
     @property
     def adapted(self) -> tuple[str, ...]:

@@ -45,6 +45,9 @@ def training_case(of: Setup) -> Answer:
 
 
 def _selective_saving(of: Setup) -> int:
+    """Bytes that selective recomputation saves; none once a fused kernel keeps no scores."""
+    if of.job.fused_attention:
+        return 0
     layouts = [replace(of.layout, recompute=recompute) for recompute in ("none", "selective")]
     none, selective = (activations.kept(of.architecture, of.job, layout).size for layout in layouts)
     return none - selective

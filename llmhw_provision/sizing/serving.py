@@ -110,7 +110,8 @@ def vllm_memory(model: Architecture, job: Job, layout: Layout, card: int, known:
         _known("non-torch memory", known.non_torch)
         or Term("non-torch memory", outside, "context, libraries, NCCL buffers", "vLLM start-up logs", "overhead"),
     )
-    if known.activations is None or known.non_torch is None:  # a profile that states both leaves graphs outside
+    stated = known.activations is not None and known.non_torch is not None
+    if job.graphs_inside and not stated:  # a log that states both is of a version that leaves graphs outside
         terms += (_graphs(),)
     each = value_bytes(job.kv)
     return VllmMemory(card * job.utilisation // 100, terms, per_token(model, layout, each=each))

@@ -160,11 +160,12 @@ def adapters(model: Architecture, job: Job, layout: Layout) -> Term:
     """Adapters with gradient and optimizer; ZeRO divides them by its stage, FSDP wholly."""
     count = divided(lora_parameters(model, job), layout.tp * layout.pp)
     weight, gradient, _, _ = _SCHEMES[job.scheme]
-    state = job.adapter_bytes - weight - gradient
+    each = job.adapter_bytes or weight + gradient + optimizer_bytes(job)
+    state = each - weight - gradient
     ways = (layout.shards if layout.zero >= 3 else 1, layout.shards if layout.zero >= 2 else 1)
     step = layout.shards if layout.zero >= 1 else 1
-    size = divided(weight * count, ways[0]) + divided(gradient * count, ways[1]) + divided(state * count, step)
-    text = f"{count:,} adapter parameters (rank {job.rank}) × {job.adapter_bytes} B" + _split(layout, layout.zero >= 1)
+    size = divided(weight * count, ways[0]) + divided(gradient * count, ways[1]) + up(state * count / step)
+    text = f"{count:,} adapter parameters (rank {job.rank}) × {number(each)} B" + _split(layout, layout.zero >= 1)
     return Term("adapters with optimizer", size, text, f"{LORA}; {ZERO}")
 
 

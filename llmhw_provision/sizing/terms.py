@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 # What a term is made of decides how far it can be trusted: the error bands are kept per kind.
-Kind = Literal["states", "activations", "logits", "kv", "buffers", "overhead", "host", "disk"]
+Kind = Literal["states", "activations", "logits", "kv", "buffers", "overhead", "host", "page cache", "disk"]
 
 
 @dataclass(frozen=True)
