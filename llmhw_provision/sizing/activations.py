@@ -48,10 +48,7 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     a, h = width(job), model.hidden
     mixer = Fraction(_attention(model) * model.softmax_layers + _linear(model) * model.linear_layers, model.layers)
     network = Fraction(_network(model, job) * model.layers, model.layers)
-    if layer_norm(model):  # equation 1: the fused kernel keeps its input; dropout one byte per mask
-        whole = Fraction(a * 4 * h + (2 * h if dropout(model) else 0))
-    else:  # RMSNorm in eager mode keeps its input in fp32
-        whole = Fraction(a * 5 * h + 8 * h)
+    whole = Fraction(_outside(model, a))
     whole += a * _routed_copies(model)
     if job.method != "full" and job.adapted and not set(job.adapted) & {"gate_proj", "up_proj"}:
         whole -= a * h
@@ -60,6 +57,14 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     if not job.compile:
         return found
     return PerToken(found.whole * COMPILED, found.divided * COMPILED, quadratic)
+
+
+def _outside(model: Architecture, a: int) -> int:
+    """Bytes per token of norms, residuals and dropout, which tensor parallelism alone does not divide."""
+    h = model.hidden
+    if layer_norm(model):  # equation 1: the fused kernel keeps its input; dropout one byte per mask
+        return 4 * a * h + (2 * h if dropout(model) else 0)
+    return 5 * a * h + 8 * h  # RMSNorm in eager mode keeps its input in fp32
 
 
 def layer_norm(model: Architecture) -> bool:

@@ -18,7 +18,7 @@ _TENSOR_PARALLEL = (1, 2, 4, 8)  # within one host
 
 
 def best(job: Job, model: Architecture, hardware: Hardware, given: Parallel, batch: int) -> Estimate:
-    """The first layout that fits; otherwise the first that is tight; otherwise the one without offload that needs least.
+    """The first layout that fits; else the first that is tight; else the one without offload that needs least.
 
     Raises InputError when no layout is possible with what is given.
     """

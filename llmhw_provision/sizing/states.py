@@ -160,7 +160,7 @@ def adapters(model: Architecture, job: Job, layout: Layout) -> Term:
     """Adapters with gradient and optimizer; ZeRO divides them by its stage, FSDP wholly."""
     count = divided(lora_parameters(model, job), layout.tp * layout.pp)
     weight, gradient, _, _ = _SCHEMES[job.scheme]
-    each = job.adapter_bytes or weight + gradient + optimizer_bytes(job)
+    each = Fraction(job.adapter_bytes) or weight + gradient + optimizer_bytes(job)
     state = each - weight - gradient
     ways = (layout.shards if layout.zero >= 3 else 1, layout.shards if layout.zero >= 2 else 1)
     step = layout.shards if layout.zero >= 1 else 1

@@ -133,7 +133,7 @@ NOT_MEMORY = {
 def test_every_key_of_the_vocabulary_is_honoured_or_refused() -> None:
     keys = set(re.findall(r"^- `(\w+)`:", VOCABULARY.read_text(encoding="utf-8"), re.MULTILINE))
     assert keys - cases.KEYS == NOT_MEMORY
-    assert cases.KEYS <= keys | {"what"}
+    assert keys | {"what"} >= cases.KEYS
 
 
 @pytest.mark.skipif(not VOCABULARY.exists(), reason=f"no vocabulary at {VOCABULARY}")
