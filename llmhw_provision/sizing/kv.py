@@ -24,7 +24,7 @@ def values_per_layer(model: Architecture, layout: Layout) -> Fraction:
     if model.mla:
         return Fraction(model.kv_values, layout.dcp)
     heads = max(Fraction(1), Fraction(model.kv_heads, layout.tp))
-    return Fraction(model.kv_values, model.kv_heads) * up(heads) / layout.dcp
+    return Fraction(model.kv_values, model.kv_heads) * heads / layout.dcp
 
 
 def per_token(model: Architecture, layout: Layout, *, each: Fraction, sliding: bool = True) -> Fraction:

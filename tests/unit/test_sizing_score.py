@@ -20,7 +20,7 @@ from llmhw_provision.sizing import case_job, case_layout, cases, predict, predic
 from llmhw_provision.sizing.bands import FILE, bands
 from llmhw_provision.sizing.calibrate import KINDS, Measurement, covered, fit_bands
 from llmhw_provision.sizing.record import EXPLAINED, MEASURED, MEMORY, page
-from llmhw_provision.sizing.score import answer, judge, percentile, read_cases, score
+from llmhw_provision.sizing.score import ASKED, answer, judge, percentile, read_cases, score
 from llmhw_provision.sizing.terms import Term
 from tests.unit.sizing_setups import CASES, FACTS
 
@@ -70,10 +70,13 @@ def test_predictions_do_not_read_value_tolerance_or_name(data: dict[str, Any]) -
     for case in stripped["cases"]:
         for key in ("value", "tolerance", "id", "source", "note", "basis"):
             case.pop(key, None)
+    assert ASKED == ("kind", "inputs", "quantity", "unit")
     order = list(range(len(stripped["cases"])))
     random.Random(7).shuffle(order)
     again = score({**stripped, "cases": [stripped["cases"][index] for index in order]})["cases"]
     predicted = {index: case["predicted"] for index, case in zip(order, again, strict=True)}
+    case = next(case for case in data["cases"] if case["id"] == "tune-3b-packed")
+    assert predict.predict(case, data["models"]) == predict.predict({key: case[key] for key in ASKED}, data["models"])
     assert predicted == {index: case["predicted"] for index, case in enumerate(score(data)["cases"])}
 
 
