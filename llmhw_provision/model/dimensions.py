@@ -10,13 +10,16 @@ Parts = dict[str, Any]  # fields of Architecture
 
 
 def decoder(
-    f: Fields, *, tied: bool = False, head_dim: int = 0, heads: int = 0, kv_heads: int = 0, vocab: int = 0
+    f: Fields, *, tied: bool = False, head_dim: int = 0, heads: int = 0, kv_heads: int | None = 0, vocab: int = 0
 ) -> Parts:
-    """The dimensions that all families share; the numbers given are defaults of the family."""
+    """The dimensions that all families share; the numbers given are defaults of the family.
+
+    Without num_key_value_heads there are as many as heads; `kv_heads=None`: it must be there.
+    """
     hidden = f.integer("hidden_size", "n_embd", "d_model", "n_embed", high=1_000_000)
     layers = f.integer("num_hidden_layers", "n_layer", "n_layers", "num_layers", high=LAYER_LIMIT)
     query = f.integer("num_attention_heads", "n_head", "n_heads", default=heads or None, high=100_000)
-    keys = f.integer("num_key_value_heads", default=kv_heads or query, high=100_000)
+    keys = f.integer("num_key_value_heads", default=query if kv_heads == 0 else kv_heads, high=100_000)
     if not f.has("head_dim") and not head_dim:
         f.divides("num_attention_heads", "hidden_size")
     f.divides("num_key_value_heads", "num_attention_heads")

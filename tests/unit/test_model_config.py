@@ -1,10 +1,12 @@
 """config.json to architecture: counts made by transformers for small models of each family, and published counts.
 
-recorded/models/counted.jsonl: parameters and kinds of layers that transformers 4.57.6 builds on the meta device.
+recorded/models: parameters and kinds of layers that transformers 4.57.6 builds on the meta device from small files
+of every family (counted.jsonl), and from the same files with one key left out (defaults.jsonl).
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,9 @@ from llmhw_provision.model.config import from_config, read_config
 from llmhw_provision.model.families import FAMILIES
 from llmhw_provision.model.vision import TOWERS
 
-COUNTED = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "recorded/models/counted.jsonl").read_text(encoding="utf-8").splitlines()
-]
+RECORDED = Path(__file__).parent / "recorded/models"
+COUNTED = [json.loads(line) for line in (RECORDED / "counted.jsonl").read_text(encoding="utf-8").splitlines()]
+DEFAULTS = [json.loads(line) for line in (RECORDED / "defaults.jsonl").read_text(encoding="utf-8").splitlines()]
 LLAMA = {
     "model_type": "llama",
     "hidden_size": 4096,
@@ -47,6 +48,14 @@ def test_parameters_and_layers_are_those_that_transformers_builds(case: dict[str
         case["sliding"],
         case["linear"],
     )
+
+
+@pytest.mark.parametrize("case", DEFAULTS, ids=[f"{case['of']} without {case['without']}" for case in DEFAULTS])
+def test_a_key_left_out_means_what_transformers_takes_it_to_mean(case: dict[str, Any]) -> None:
+    config = copy.deepcopy(next(counted["config"] for counted in COUNTED if counted["name"] == case["of"]))
+    *folder, key = case["without"].split(".")
+    del (config[folder[0]] if folder else config)[key]
+    assert from_config(config, where="config.json").parameters == case["parameters"]
 
 
 # families with code of their own outside transformers: parameters as loaded by others
