@@ -7,6 +7,7 @@ from typing import Any
 from llmhw_provision.model.fields import LAYER_LIMIT, Fields, count
 
 Parts = dict[str, Any]  # fields of Architecture
+TOKENS = 10**12
 
 
 def decoder(
@@ -32,7 +33,14 @@ def decoder(
         "vocab": f.integer("vocab_size", "padded_vocab_size", default=vocab or None),
         "tied": f.flag("tie_word_embeddings", default=tied),
         "max_positions": f.integer(
-            "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", default=0, low=0
+            "max_position_embeddings",
+            "n_positions",
+            "max_seq_len",
+            "seq_length",
+            "model_max_length",
+            default=0,
+            low=0,
+            high=TOKENS,
         ),
     }
 
@@ -47,7 +55,7 @@ def windows(f: Fields, parts: Parts, *, default: str) -> Parts:
 
     A pattern (`1/2`, `5/6`) makes all but each n-th layer slide. A window as wide as the longest context is none.
     """
-    window = f.integer("sliding_window", "attention_chunk_size", default=0, low=0)
+    window = f.integer("sliding_window", "attention_chunk_size", default=0, low=0, high=TOKENS)
     layers = parts["layers"]
     kinds = f.kinds(layers)
     if kinds:

@@ -200,7 +200,11 @@ def test_linear_attention_keeps_a_constant_state() -> None:
             Quantisation(method="fp8", bits=8, group_size=16384),
         ),
         (
-            {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.1.self_attn.q_proj", "lm_head"]},
+            {
+                "quant_method": "fbgemm_fp8",
+                "modules_to_not_convert": [f"model.layers.{layer}.self_attn.q_proj" for layer in range(32)]
+                + ["model.layers.0.mlp.down_proj", "lm_head"],
+            },
             Quantisation(method="fp8", bits=8, groups=("linear_attention", "mlp", "experts", "shared_experts")),
         ),
         (
@@ -230,6 +234,19 @@ def test_linear_attention_keeps_a_constant_state() -> None:
         (
             {
                 "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
+                "ignore": [
+                    "lm_head",
+                    "re:.*self_attn.*",
+                    "re:.*shared_experts.*",
+                    "re:.*mlp\\.(gate|up|gate_up|down)_proj.*",
+                ],
+            },
+            Quantisation(method="gptq", bits=4, group_size=32, groups=("linear_attention", "experts")),
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
                 "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 128}}},
             },
             Quantisation(method="gptq", bits=4, group_size=128),
@@ -238,6 +255,23 @@ def test_linear_attention_keeps_a_constant_state() -> None:
 )
 def test_quantised_weights(config: dict[str, Any], expected: Quantisation) -> None:
     assert build(quantization_config=config).quantisation == expected
+
+
+def test_the_number_format_may_stand_in_the_text_part() -> None:
+    case = next(case for case in COUNTED if case["name"] == "gemma3")["config"]
+    inner = {**case["text_config"], "torch_dtype": "float16"}
+    assert from_config({**case, "text_config": inner}, where="config.json").dtype == "fp16"
+
+
+def test_a_vision_model_may_hold_its_text_part_apart() -> None:
+    flat = next(case for case in COUNTED if case["name"] == "qwen2_5_vl")
+    text = {key: value for key, value in flat["config"].items() if key not in ("model_type", "vision_config")}
+    config = {
+        "model_type": "qwen2_5_vl",
+        "text_config": {**text, "model_type": "qwen2_5_vl_text"},
+        "vision_config": flat["config"]["vision_config"],
+    }
+    assert from_config(config, where="config.json").parameters == flat["parameters"]
 
 
 def test_a_folder_is_read_through_its_config_json(tmp_path: Path) -> None:
