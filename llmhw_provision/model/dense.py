@@ -23,17 +23,19 @@ def mistral(f: Fields) -> Parts:
 
 
 def internlm(f: Fields) -> Parts:
-    """InternLM 1 (`bias`: on all four projections), 2 (`bias`: likewise) and 3 (`qkv_bias`)."""
-    bias = f.flag("bias", default=False)
+    """InternLM 1 and 2 (`bias`, on unless denied, on all four projections) and 3 (`bias`, `qkv_bias`, off)."""
+    bias = f.flag("bias", default=f.text("model_type") != "internlm3")
     parts = {**decoder(f), **network(f), "output_bias": bias}
     return {**parts, "attention_bias": bias or f.flag("qkv_bias", default=False)}
 
 
 def qwen(f: Fields) -> Parts:
-    """Qwen 1: the file's intermediate_size counts gate and up together."""
+    """Qwen 1: the file's intermediate_size counts gate and up together; q, k and v have biases in any case."""
     width = f.integer("intermediate_size", low=2)
     head = f.integer("kv_channels", default=128)
-    return {**decoder(f, head_dim=head), "ffn": width // 2, "head_dim": head, "attention_bias": True}
+    bias = not f.flag("no_bias", default=True)
+    parts = {**decoder(f, head_dim=head), "ffn": width // 2, "head_dim": head}
+    return {**parts, "attention_bias": True, "output_bias": bias, "mlp_bias": bias}
 
 
 def qwen2(f: Fields) -> Parts:

@@ -139,9 +139,12 @@ def test_every_family_is_counted_by_someone_else() -> None:
     assert {*FAMILIES, *TOWERS} - covered - inside == same_as_llama | same_as_falcon
 
 
-def test_internlm_1_has_biases_on_all_four_projections() -> None:
+def test_internlm_has_biases_on_all_four_projections_unless_denied() -> None:
+    biases = 32 * (4096 + 1024 + 1024 + 4096)
     plain = build(model_type="internlm", bias=False).parameters
-    assert build(model_type="internlm", bias=True).parameters - plain == 32 * (4096 + 1024 + 1024 + 4096)
+    assert build(model_type="internlm").parameters - plain == biases
+    assert build(model_type="internlm3").parameters == plain
+    assert build(model_type="internlm3", qkv_bias=True).parameters - plain == biases - 32 * 4096
 
 
 def test_baichuan_is_counted_as_llama() -> None:
