@@ -31,7 +31,7 @@ def gptj(f: Fields) -> Parts:
 
 def starcoder2(f: Fields) -> Parts:
     bias = f.flag("use_bias", default=True)
-    parts = {**decoder(f, tied=True), **network(f), "gated": False, "norm_bias": True}
+    parts = {**decoder(f, tied=True, kv_heads=None), **network(f), "gated": False, "norm_bias": True}
     return {
         **parts,
         **windows(f, parts, default="all"),
@@ -55,7 +55,7 @@ def opt(f: Fields) -> Parts:
         "output_bias": bias,
         "mlp_bias": bias,
         "outer_norms": 1 if final else 0,
-        "position_rows": parts["max_positions"] + 2,
+        "position_rows": f.integer("max_position_embeddings") + 2,
         "other_parameters": other,
     }
 
@@ -91,6 +91,8 @@ def bloom(f: Fields) -> Parts:
 def mpt(f: Fields) -> Parts:
     """MPT: no biases; learned positions only without ALiBi."""
     parts = decoder(f, tied=True)
+    if not f.has("attn_config"):
+        f.refuse("attn_config", "missing")
     attention = f.nested("attn_config")
     kind = attention.text("attn_type", default="multihead_attention")
     if kind == "multiquery_attention":
@@ -116,4 +118,8 @@ def bert(f: Fields) -> Parts:
     parts = {**decoder(f, tied=True), **network(f), **PLAIN}
     types = f.integer("type_vocab_size", default=2, low=0)
     hidden = parts["hidden"]
-    return {**parts, "position_rows": parts["max_positions"] + types, "other_parameters": hidden * (hidden + 1)}
+    return {
+        **parts,
+        "position_rows": f.integer("max_position_embeddings") + types,
+        "other_parameters": hidden * (hidden + 1),
+    }

@@ -62,7 +62,7 @@ def from_config(data: dict[str, Any], *, where: str, title: str = "") -> Archite
         _refuse_family(f, family)
         parts = {}
     name = f.text("_name_or_path")
-    parts |= {"dtype": _dtype(f), "quantisation": quantisation(f), "family": family}
+    parts |= {"dtype": _dtype(f), "quantisation": quantisation(f, parts.get("layers", 1)), "family": family}
     f.stop_on_problems()
     return Architecture(title=title or name.rpartition("/")[2] or family, **parts)
 
@@ -93,7 +93,9 @@ def _refuse_family(f: Fields, family: str) -> None:
 
 
 def _dtype(f: Fields) -> str:
-    name = f.text("dtype" if f.has("dtype") else "torch_dtype", default="bfloat16").removeprefix("torch.")
+    inner = f.data.get("text_config")
+    holder = f if f.has("dtype", "torch_dtype") or not isinstance(inner, dict) else f.nested("text_config")
+    name = holder.text("dtype" if holder.has("dtype") else "torch_dtype", default="bfloat16").removeprefix("torch.")
     if name not in DTYPES:
         f.refuse("torch_dtype", f"{shown(name)} is not one of {', '.join(DTYPES)}")
     return DTYPES.get(name, "bf16")

@@ -18,26 +18,28 @@ def llama(f: Fields) -> Parts:
 
 
 def mistral(f: Fields) -> Parts:
-    parts = {**decoder(f), **network(f)}
+    parts = {**decoder(f, kv_heads=None), **network(f)}
     return {**parts, **windows(f, parts, default="all")}
 
 
 def internlm(f: Fields) -> Parts:
-    """InternLM 1 (`bias`: on all four projections), 2 (`bias`: likewise) and 3 (`qkv_bias`)."""
-    bias = f.flag("bias", default=False)
+    """InternLM 1 and 2 (`bias`, on unless denied, on all four projections) and 3 (`bias`, `qkv_bias`, off)."""
+    bias = f.flag("bias", default=f.text("model_type") != "internlm3")
     parts = {**decoder(f), **network(f), "output_bias": bias}
     return {**parts, "attention_bias": bias or f.flag("qkv_bias", default=False)}
 
 
 def qwen(f: Fields) -> Parts:
-    """Qwen 1: the file's intermediate_size counts gate and up together."""
+    """Qwen 1: the file's intermediate_size counts gate and up together; q, k and v have biases in any case."""
     width = f.integer("intermediate_size", low=2)
     head = f.integer("kv_channels", default=128)
-    return {**decoder(f, head_dim=head), "ffn": width // 2, "head_dim": head, "attention_bias": True}
+    bias = not f.flag("no_bias", default=True)
+    parts = {**decoder(f, head_dim=head), "ffn": width // 2, "head_dim": head}
+    return {**parts, "attention_bias": True, "output_bias": bias, "mlp_bias": bias}
 
 
 def qwen2(f: Fields) -> Parts:
-    parts = {**decoder(f), **network(f), "attention_bias": True}
+    parts = {**decoder(f, kv_heads=None), **network(f), "attention_bias": True}
     slides = f.flag("use_sliding_window", default=False)
     return {**parts, **(_upper_windows(f, parts) if slides else {})}
 
@@ -49,16 +51,21 @@ def _upper_windows(f: Fields, parts: Parts) -> Parts:
     return {"sliding_window": window, "sliding_layers": sliding} if window and sliding else {}
 
 
-def qwen3(f: Fields) -> Parts:
+def qwen3(f: Fields, *, head_dim: int = 128) -> Parts:
     bias = f.flag("attention_bias", default=False)
-    parts = {**decoder(f, head_dim=128), **network(f), "attention_bias": bias, "output_bias": bias}
+    parts = {**decoder(f, kv_heads=None, head_dim=head_dim), **network(f), "attention_bias": bias, "output_bias": bias}
     slides = f.flag("use_sliding_window", default=False)
     return {**parts, "qk_norm": 2 * parts["head_dim"], **(_upper_windows(f, parts) if slides else {})}
 
 
 def gemma(f: Fields) -> Parts:
     bias = f.flag("attention_bias", default=False)
-    return {**decoder(f, tied=True, head_dim=256), **network(f), "attention_bias": bias, "output_bias": bias}
+    return {
+        **decoder(f, tied=True, kv_heads=None, head_dim=256),
+        **network(f),
+        "attention_bias": bias,
+        "output_bias": bias,
+    }
 
 
 def gemma2(f: Fields) -> Parts:
@@ -112,16 +119,22 @@ def chatglm(f: Fields) -> Parts:
 
 
 def glm(f: Fields) -> Parts:
-    return {**decoder(f, head_dim=128), **network(f), "attention_bias": f.flag("attention_bias", default=True)}
+    return {
+        **decoder(f, kv_heads=None, head_dim=128),
+        **network(f),
+        "attention_bias": f.flag("attention_bias", default=True),
+    }
 
 
 def glm4(f: Fields) -> Parts:
-    return {**glm(f), "attention_bias": f.flag("attention_bias", default=False), "norms_per_layer": 4}
+    return {**glm(f), "norms_per_layer": 4}
 
 
 def mllama(f: Fields) -> Parts:
     """Llama 3.2 Vision: layers counted with those that attend to the image; eight more rows of embedding."""
-    parts = {**decoder(f), **network(f), "extra_vocab_rows": 8}
+    parts = {**decoder(f, kv_heads=None), **network(f), "extra_vocab_rows": 8}
+    if not f.has("cross_attention_layers"):
+        f.refuse("cross_attention_layers", "missing")
     return {**parts, "cross_layers": len(f.layers("cross_attention_layers", parts["layers"]))}
 
 
@@ -147,4 +160,4 @@ def olmo2(f: Fields) -> Parts:
 
 
 def smollm3(f: Fields) -> Parts:
-    return {**llama(f), "tied": f.flag("tie_word_embeddings", default=True)}
+    return {**llama(f), **decoder(f, tied=True, kv_heads=None)}

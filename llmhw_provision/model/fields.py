@@ -46,6 +46,10 @@ class Fields:
             return value
         return low or 1
 
+    def or_none(self, name: str, *, high: int = LIMIT) -> int:
+        """The whole number under `name`, 0 when the file says null; it must be there."""
+        return self.integer(name, default=0 if name in self.data else None, low=0, high=high)
+
     def flag(self, name: str, *, default: bool) -> bool:
         """The truth value under `name`."""
         value = self.data.get(name)

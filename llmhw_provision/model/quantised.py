@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from llmhw_provision.model.architecture import Group, Method, Quantisation
 from llmhw_provision.model.fields import Fields
 
 QUANTISED: tuple[Group, ...] = ("attention", "linear_attention", "mlp", "experts", "shared_experts")
-# text in the name of a module that stays unquantised -> group of matrices
-_SPARED: tuple[tuple[str, Group], ...] = (
-    ("self_attn", "attention"),
-    ("linear_attn", "linear_attention"),
-    ("shared_expert", "shared_experts"),
-    ("mlp.experts", "experts"),
-)
+# texts in the name of a module that stays unquantised -> group of matrices
+_SPARED: dict[Group, tuple[str, ...]] = {
+    "attention": ("self_attn",),
+    "linear_attention": ("linear_attn",),
+    "shared_experts": ("shared_expert.", "shared_experts"),
+    "experts": ("mlp.experts",),
+    "mlp": ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "mlp.gate_up_proj", "mlp\\.("),
+}
+_LAYER = re.compile(r"layers\.(\d{1,5})\.")
 _FP8 = ("fp8", "fbgemm_fp8")
 _SKIP_LISTS = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore", "ignored_layers", "exclude_modules")
 
 
-def quantisation(f: Fields) -> Quantisation | None:
-    """The quantisation of the stored weights, None for a model in its own number format."""
+def quantisation(f: Fields, layers: int) -> Quantisation | None:
+    """The quantisation of the stored weights of `layers` layers, None for a model in its own number format."""
     if not f.has("quantization_config", "compression_config"):
         return None
     q = f.nested("quantization_config" if f.has("quantization_config") else "compression_config")
     method = q.text("quant_method")
     spared = [name for key in _SKIP_LISTS for name in q.texts(key)]
-    groups = tuple(group for group in QUANTISED if not _is_spared(group, spared))
+    groups = tuple(group for group in QUANTISED if not _is_spared(group, spared, layers))
     if method == "gptq":
         return Quantisation(
             method="gptq", bits=_bits(q), group_size=_group(q), zero_points=True, groups=groups, head=_head(q)
@@ -50,8 +54,13 @@ def quantisation(f: Fields) -> Quantisation | None:
     return None
 
 
-def _is_spared(group: Group, names: list[str]) -> bool:
-    return any(part in name for name in names for part, spared in _SPARED if spared == group)
+def _is_spared(group: Group, names: list[str], layers: int) -> bool:
+    """Whether a group stays unquantised: named without a layer, or in most of the layers."""
+    found = [name for name in names if any(part in name for part in _SPARED[group])]
+    numbers = [_LAYER.search(name) for name in found]
+    if None in numbers:
+        return True
+    return 2 * len({match.group(1) for match in numbers if match}) > layers
 
 
 def _bits(q: Fields, *names: str) -> int:
@@ -95,7 +104,7 @@ def _compressed(q: Fields, groups: tuple[Group, ...]) -> Quantisation:
     w = schemes.nested(name).nested("weights")
     bits = w.integer("num_bits", low=2, high=8)
     floating = w.text("type", default="int") == "float"
-    method: Method = "gptq" if bits < 8 else "fp8" if floating else "int8"
+    method: Method = ("fp8" if bits == 8 else "other") if floating else "int8" if bits == 8 else "gptq"
     zero_points = not w.flag("symmetric", default=True)
     return Quantisation(
         method=method,

@@ -22,7 +22,7 @@ def _all_experts(f: Fields, parts: Parts) -> Parts:
 
 def _fine_experts(f: Fields, parts: Parts) -> Parts:
     """Experts as DeepSeek counts them: the first layers dense, shared experts as wide as routed ones."""
-    first = f.integer("first_k_dense_replace", default=0, low=0)
+    first = f.integer("first_k_dense_replace", low=0)
     step = f.integer("moe_layer_freq", default=1)
     width = f.integer("moe_intermediate_size")
     f.at_most("first_k_dense_replace", "num_hidden_layers")
@@ -30,7 +30,7 @@ def _fine_experts(f: Fields, parts: Parts) -> Parts:
         **_experts(f, "n_routed_experts"),
         "moe_ffn": width,
         "moe_layers": sum(index % step == 0 for index in range(first, parts["layers"])),
-        "shared_ffn": width * f.integer("n_shared_experts", default=0, low=0),
+        "shared_ffn": width * f.or_none("n_shared_experts"),
     }
 
 
@@ -46,7 +46,7 @@ def mixtral(f: Fields) -> Parts:
 
 
 def phimoe(f: Fields) -> Parts:
-    parts = {**decoder(f), "ffn": f.integer("intermediate_size", "ffn_dim")}
+    parts = {**decoder(f, kv_heads=None), **network(f)}
     bias = f.flag("attention_bias", default=False)
     return {
         **parts,
@@ -66,13 +66,13 @@ def qwen2_moe(f: Fields) -> Parts:
         **_experts(f, "num_experts"),
         "moe_ffn": f.integer("moe_intermediate_size"),
         "moe_layers": _sparse_layers(f, parts["layers"]),
-        "shared_ffn": f.integer("shared_expert_intermediate_size", default=0, low=0),
+        "shared_ffn": f.or_none("shared_expert_intermediate_size"),
         "shared_gate": True,
     }
 
 
-def qwen3_moe(f: Fields) -> Parts:
-    parts = qwen3(f)
+def qwen3_moe(f: Fields, *, head_dim: int = 0) -> Parts:
+    parts = qwen3(f, head_dim=head_dim)
     return {
         **parts,
         **_experts(f, "num_experts"),
@@ -83,7 +83,7 @@ def qwen3_moe(f: Fields) -> Parts:
 
 def qwen3_next(f: Fields) -> Parts:
     """Every n-th layer full attention with an output gate, the others gated DeltaNet."""
-    parts = {**qwen3_moe(f), "gated_attention": True, "shared_gate": True}
+    parts = {**qwen3_moe(f, head_dim=256), "gated_attention": True, "shared_gate": True}
     kinds = f.kinds(parts["layers"])
     interval = f.integer("full_attention_interval", default=4)
     key = f.integer("linear_num_key_heads", default=16) * f.integer("linear_key_head_dim", default=128)
@@ -93,7 +93,7 @@ def qwen3_next(f: Fields) -> Parts:
     channels = 2 * key + heads * head
     return {
         **parts,
-        "shared_ffn": f.integer("shared_expert_intermediate_size", default=0, low=0),
+        "shared_ffn": f.or_none("shared_expert_intermediate_size"),
         "linear_layers": count(kinds, "linear_attention") if kinds else parts["layers"] - parts["layers"] // interval,
         "linear_in": channels + heads * head + 2 * heads,
         "linear_out": heads * head,
@@ -103,7 +103,7 @@ def qwen3_next(f: Fields) -> Parts:
 
 
 def glm4_moe(f: Fields) -> Parts:
-    parts = {**decoder(f, head_dim=128), **network(f), "attention_bias": f.flag("attention_bias", default=False)}
+    parts = {**decoder(f, kv_heads=None), **network(f), "attention_bias": f.flag("attention_bias", default=False)}
     normed = f.flag("use_qk_norm", default=False)
     return {**parts, **_fine_experts(f, parts), "qk_norm": 2 * parts["head_dim"] if normed else 0}
 
@@ -113,9 +113,9 @@ def deepseek(f: Fields) -> Parts:
     parts = {**decoder(f, head_dim=1), **network(f), "attention_bias": f.flag("attention_bias", default=False)}
     return {
         **parts,
-        **(_fine_experts(f, parts) if f.has("n_routed_experts") else {}),
+        **_fine_experts(f, parts),
         "head_dim": f.integer("v_head_dim", default=128),
-        "q_lora_rank": f.integer("q_lora_rank", default=0, low=0),
+        "q_lora_rank": f.or_none("q_lora_rank"),
         "kv_lora_rank": f.integer("kv_lora_rank"),
         "qk_nope_head_dim": f.integer("qk_nope_head_dim"),
         "qk_rope_head_dim": f.integer("qk_rope_head_dim"),
@@ -129,7 +129,7 @@ def deepseek_moe(f: Fields) -> Parts:
 
 
 def gpt_oss(f: Fields) -> Parts:
-    parts = {**decoder(f, head_dim=64), **network(f)}
+    parts = {**decoder(f, kv_heads=None, head_dim=64), **network(f)}
     bias = f.flag("attention_bias", default=True)
     return {
         **parts,
@@ -146,7 +146,7 @@ def gpt_oss(f: Fields) -> Parts:
 def llama4(f: Fields) -> Parts:
     """Llama 4: experts on every n-th layer with one shared expert, chunked attention on three layers of four."""
     bias = f.flag("attention_bias", default=False)
-    parts = {**decoder(f, head_dim=128), "ffn": f.integer("intermediate_size_mlp", default=16384)}
+    parts = {**decoder(f, kv_heads=None, head_dim=128), "ffn": f.integer("intermediate_size_mlp", default=16384)}
     layers, width = parts["layers"], f.integer("intermediate_size")
     listed = f.layers("moe_layers", layers)
     step = f.integer("interleave_moe_layer_step", default=1, high=LAYER_LIMIT)

@@ -14,103 +14,96 @@ def block(h: int, ffn: int, *, attention_bias: bool, gated: bool = False, mlp_bi
     return attention + mlp + norms
 
 
-def _width(f: Fields, default: int, *names: str) -> int:
+def _patches(f: Fields) -> int:
+    """Patches of one picture."""
+    side = f.integer("patch_size", high=10_000)
+    return (f.integer("image_size", high=100_000) // side) ** 2
+
+
+def _patch(f: Fields, side: int | None = None) -> int:
+    """Values of one patch; `side` where the file leaves it out."""
+    channels = f.integer("num_channels", "in_chans", "in_channels", default=3, high=1000)
+    return channels * f.integer("patch_size", default=side, high=10_000) ** 2
+
+
+def _width(f: Fields, *names: str, default: int | None = None) -> int:
     return f.integer(*(names or ("hidden_size",)), default=default, high=1_000_000)
 
 
-def _depth(f: Fields, name: str, default: int) -> int:
+def _depth(f: Fields, name: str, *, default: int | None = None) -> int:
     return f.integer(name, default=default, high=LAYER_LIMIT)
 
 
-def _patches(f: Fields, *, image: int, patch: int) -> tuple[int, int]:
-    """Patches of one picture, and values of one patch."""
-    side = f.integer("patch_size", default=patch, high=10_000)
-    size = f.integer("image_size", default=image, high=100_000)
-    return (size // side) ** 2, f.integer("num_channels", "in_chans", "in_channels", default=3, high=1000) * side * side
+def _merger(f: Fields, h: int, output: int) -> int:
+    """The two layers that join neighbouring patches."""
+    merged = h * f.integer("spatial_merge_size", default=2, high=100) ** 2
+    return merged * (merged + 1) + (merged + 1) * output
 
 
-def qwen2_vl(f: Fields, hidden: int) -> int:
-    h = _width(f, 1280, "embed_dim")
+def qwen2_vl(f: Fields, _: int) -> int:
+    """The file's hidden_size is what the tower hands to the text model."""
+    h = _width(f, "embed_dim", default=1280)
     ratio = f.integer("mlp_ratio", default=4, high=1000)
-    _, patch = _patches(f, image=14, patch=14)
-    merged = h * f.integer("spatial_merge_size", default=2, high=100) ** 2
-    return (
-        patch * f.integer("temporal_patch_size", default=2, high=100) * h
-        + _depth(f, "depth", 32) * block(h, ratio * h, attention_bias=True, norms=4 * h)
-        + 2 * h
-        + merged * (merged + 1)
-        + (merged + 1) * hidden
-    )
+    layers = _depth(f, "depth", default=32) * block(h, ratio * h, attention_bias=True, norms=4 * h)
+    patch = _patch(f, 14) * f.integer("temporal_patch_size", default=2, high=100) * h
+    return patch + layers + 2 * h + _merger(f, h, _width(f))
 
 
-def qwen2_5_vl(f: Fields, hidden: int) -> int:
-    h = _width(f, 1280)
+def qwen2_5_vl(f: Fields, _: int) -> int:
+    h = _width(f)
     ffn = f.integer("intermediate_size", default=3420)
-    _, patch = _patches(f, image=14, patch=14)
-    merged = h * f.integer("spatial_merge_size", default=2, high=100) ** 2
-    return (
-        patch * f.integer("temporal_patch_size", default=2, high=100) * h
-        + _depth(f, "depth", 32) * block(h, ffn, attention_bias=True, gated=True, norms=2 * h)
-        + h
-        + merged * (merged + 1)
-        + (merged + 1) * hidden
-    )
+    layers = _depth(f, "depth", default=32) * block(h, ffn, attention_bias=True, gated=True, norms=2 * h)
+    patch = _patch(f, 14) * f.integer("temporal_patch_size", default=2, high=100) * h
+    return patch + layers + h + _merger(f, h, _width(f, "out_hidden_size"))
 
 
 def llava(f: Fields, hidden: int) -> int:
     """CLIP and a projector of two layers."""
-    h = _width(f, 1024)
-    count, patch = _patches(f, image=336, patch=14)
-    ffn = f.integer("intermediate_size", default=4096)
-    layers = _depth(f, "num_hidden_layers", 24) * block(h, ffn, attention_bias=True, norms=4 * h)
-    tower = h + patch * h + (count + 1) * h + 4 * h + layers
+    h, ffn = _width(f), f.integer("intermediate_size")
+    layers = _depth(f, "num_hidden_layers") * block(h, ffn, attention_bias=True, norms=4 * h)
+    tower = h + _patch(f) * h + (_patches(f) + 1) * h + 4 * h + layers
     return tower + (h + 1) * hidden + (hidden + 1) * hidden
 
 
 def gemma3(f: Fields, hidden: int) -> int:
-    """SigLIP, and a projection behind a norm."""
-    h = _width(f, 1152)
-    count, patch = _patches(f, image=896, patch=14)
-    ffn = f.integer("intermediate_size", default=4304)
-    layers = _depth(f, "num_hidden_layers", 27) * block(h, ffn, attention_bias=True, norms=4 * h)
-    return (patch + 1) * h + count * h + layers + 2 * h + h * hidden + h
+    """SigLIP (with a pooling head unless the file says no), and a projection behind a norm."""
+    h, ffn = _width(f), f.integer("intermediate_size")
+    one = block(h, ffn, attention_bias=True, norms=4 * h)
+    head = one - h if f.flag("vision_use_head", default=True) else 0  # one norm less, a probe more
+    tower = (_patch(f) + 1) * h + _patches(f) * h + _depth(f, "num_hidden_layers") * one + 2 * h + head
+    return tower + h * hidden + h
 
 
 def mllama(f: Fields, hidden: int) -> int:
     """Llama 3.2 Vision: local layers, global layers with two gates each, positions per tile and aspect ratio."""
-    h = _width(f, 1280)
-    count, patch = _patches(f, image=448, patch=14)
+    h = _width(f, default=1280)
+    count = _patches(f)
     tiles = f.integer("max_num_tiles", default=4, high=1000)
     ratios = f.length("supported_aspect_ratios") or 8
-    local = _depth(f, "num_hidden_layers", 32)
-    globally = _depth(f, "num_global_layers", 8)
+    local = _depth(f, "num_hidden_layers", default=32)
+    globally = _depth(f, "num_global_layers", default=8)
     one = block(h, f.integer("intermediate_size", default=5120), attention_bias=False, norms=4 * h)
     positions = (count + 1) * h + 1 + (ratios + 1) * tiles * (count + 1) * h
     tile_positions = 2 * ((ratios + 1) * tiles * h + 1)
-    tower = patch * h + h + positions + tile_positions + 4 * h + (local + globally) * one + 2 * globally
+    tower = _patch(f) * h + h + positions + tile_positions + 4 * h + (local + globally) * one + 2 * globally
     output = f.integer("vision_output_dim", default=7680)
     return tower + (output + 1) * hidden
 
 
 def llama4(f: Fields, hidden: int) -> int:
-    h = _width(f, 1408)
-    count, patch = _patches(f, image=448, patch=14)
-    ffn = f.integer("intermediate_size", default=5632)
-    layers = _depth(f, "num_hidden_layers", 34) * block(h, ffn, attention_bias=True, norms=4 * h)
-    inner = f.integer("projector_input_dim", default=4096)
-    output = f.integer("projector_output_dim", default=4096)
-    tower = patch * h + h + (count + 1) * h + 4 * h + layers + ffn * inner + inner * output
-    return tower + f.integer("vision_output_dim", default=7680) * hidden
+    h, ffn = _width(f), f.integer("intermediate_size")
+    layers = _depth(f, "num_hidden_layers") * block(h, ffn, attention_bias=True, norms=4 * h)
+    inner, output = f.integer("projector_input_dim"), f.integer("projector_output_dim")
+    tower = _patch(f) * h + h + (_patches(f) + 1) * h + 4 * h + layers + ffn * inner + inner * output
+    return tower + f.integer("vision_output_dim") * hidden
 
 
 def mistral3(f: Fields, hidden: int) -> int:
     """Pixtral, a merger of 2 × 2 patches and a projector without biases."""
-    h = _width(f, 1024)
-    _, patch = _patches(f, image=1024, patch=16)
-    ffn = f.integer("intermediate_size", default=4096)
+    h, ffn = _width(f, default=1024), f.integer("intermediate_size", default=4096)
     one = block(h, ffn, attention_bias=False, gated=True, mlp_bias=False, norms=2 * h)
-    layers = _depth(f, "num_hidden_layers", 24) * one
-    return patch * h + h + layers + h + 4 * h * h + h * hidden + hidden * hidden
+    layers = _depth(f, "num_hidden_layers", default=24) * one
+    return _patch(f, 16) * h + h + layers + h + 4 * h * h + h * hidden + hidden * hidden
 
 
 # model_type of the whole -> (model_type of the text if it does not say, tower)

@@ -1,10 +1,12 @@
 """config.json to architecture: counts made by transformers for small models of each family, and published counts.
 
-recorded/models/counted.jsonl: parameters and kinds of layers that transformers 4.57.6 builds on the meta device.
+recorded/models: parameters and kinds of layers that transformers 4.57.6 builds on the meta device from small files
+of every family (counted.jsonl), and from the same files with one key left out (defaults.jsonl).
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,9 @@ from llmhw_provision.model.config import from_config, read_config
 from llmhw_provision.model.families import FAMILIES
 from llmhw_provision.model.vision import TOWERS
 
-COUNTED = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "recorded/models/counted.jsonl").read_text(encoding="utf-8").splitlines()
-]
+RECORDED = Path(__file__).parent / "recorded/models"
+COUNTED = [json.loads(line) for line in (RECORDED / "counted.jsonl").read_text(encoding="utf-8").splitlines()]
+DEFAULTS = [json.loads(line) for line in (RECORDED / "defaults.jsonl").read_text(encoding="utf-8").splitlines()]
 LLAMA = {
     "model_type": "llama",
     "hidden_size": 4096,
@@ -47,6 +48,14 @@ def test_parameters_and_layers_are_those_that_transformers_builds(case: dict[str
         case["sliding"],
         case["linear"],
     )
+
+
+@pytest.mark.parametrize("case", DEFAULTS, ids=[f"{case['of']} without {case['without']}" for case in DEFAULTS])
+def test_a_key_left_out_means_what_transformers_takes_it_to_mean(case: dict[str, Any]) -> None:
+    config = copy.deepcopy(next(counted["config"] for counted in COUNTED if counted["name"] == case["of"]))
+    *folder, key = case["without"].split(".")
+    del (config[folder[0]] if folder else config)[key]
+    assert from_config(config, where="config.json").parameters == case["parameters"]
 
 
 # families with code of their own outside transformers: parameters as loaded by others
@@ -130,9 +139,12 @@ def test_every_family_is_counted_by_someone_else() -> None:
     assert {*FAMILIES, *TOWERS} - covered - inside == same_as_llama | same_as_falcon
 
 
-def test_internlm_1_has_biases_on_all_four_projections() -> None:
+def test_internlm_has_biases_on_all_four_projections_unless_denied() -> None:
+    biases = 32 * (4096 + 1024 + 1024 + 4096)
     plain = build(model_type="internlm", bias=False).parameters
-    assert build(model_type="internlm", bias=True).parameters - plain == 32 * (4096 + 1024 + 1024 + 4096)
+    assert build(model_type="internlm").parameters - plain == biases
+    assert build(model_type="internlm3").parameters == plain
+    assert build(model_type="internlm3", qkv_bias=True).parameters - plain == biases - 32 * 4096
 
 
 def test_baichuan_is_counted_as_llama() -> None:
@@ -191,7 +203,11 @@ def test_linear_attention_keeps_a_constant_state() -> None:
             Quantisation(method="fp8", bits=8, group_size=16384),
         ),
         (
-            {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.1.self_attn.q_proj", "lm_head"]},
+            {
+                "quant_method": "fbgemm_fp8",
+                "modules_to_not_convert": [f"model.layers.{layer}.self_attn.q_proj" for layer in range(32)]
+                + ["model.layers.0.mlp.down_proj", "lm_head"],
+            },
             Quantisation(method="fp8", bits=8, groups=("linear_attention", "mlp", "experts", "shared_experts")),
         ),
         (
@@ -221,6 +237,19 @@ def test_linear_attention_keeps_a_constant_state() -> None:
         (
             {
                 "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
+                "ignore": [
+                    "lm_head",
+                    "re:.*self_attn.*",
+                    "re:.*shared_experts.*",
+                    "re:.*mlp\\.(gate|up|gate_up|down)_proj.*",
+                ],
+            },
+            Quantisation(method="gptq", bits=4, group_size=32, groups=("linear_attention", "experts")),
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
                 "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 128}}},
             },
             Quantisation(method="gptq", bits=4, group_size=128),
@@ -229,6 +258,23 @@ def test_linear_attention_keeps_a_constant_state() -> None:
 )
 def test_quantised_weights(config: dict[str, Any], expected: Quantisation) -> None:
     assert build(quantization_config=config).quantisation == expected
+
+
+def test_the_number_format_may_stand_in_the_text_part() -> None:
+    case = next(case for case in COUNTED if case["name"] == "gemma3")["config"]
+    inner = {**case["text_config"], "torch_dtype": "float16"}
+    assert from_config({**case, "text_config": inner}, where="config.json").dtype == "fp16"
+
+
+def test_a_vision_model_may_hold_its_text_part_apart() -> None:
+    flat = next(case for case in COUNTED if case["name"] == "qwen2_5_vl")
+    text = {key: value for key, value in flat["config"].items() if key not in ("model_type", "vision_config")}
+    config = {
+        "model_type": "qwen2_5_vl",
+        "text_config": {**text, "model_type": "qwen2_5_vl_text"},
+        "vision_config": flat["config"]["vision_config"],
+    }
+    assert from_config(config, where="config.json").parameters == flat["parameters"]
 
 
 def test_a_folder_is_read_through_its_config_json(tmp_path: Path) -> None:
