@@ -27,4 +27,4 @@ def band(terms: Iterable[Term]) -> int:
     sums: dict[str, int] = {}
     for term in terms:
         sums[term.kind] = sums.get(term.kind, 0) + term.size
-    return sum(-(-size * shares[kind] // PARTS) for kind, size in sums.items() if kind not in ("disk", "page cache"))
+    return sum(-(-size * shares[kind] // PARTS) for kind, size in sums.items() if kind not in ("disk", "elastic"))

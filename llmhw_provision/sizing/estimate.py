@@ -63,8 +63,8 @@ class Estimate:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes per host."""
-        return total(self.host)
+        """Bytes per host, without what takes only memory that is left."""
+        return total(term for term in self.host if term.kind == "host")
 
     @property
     def limit(self) -> int:
@@ -81,8 +81,7 @@ class Estimate:
         """Whether one host holds it; fits where its memory is not known."""
         if not self.hardware.host_memory:
             return "fits"
-        needed = tuple(term for term in self.host if term.kind == "host")  # the page cache takes what is left
-        return verdict(total(needed), band(needed), self.hardware.host_memory)
+        return verdict(self.host_bytes, band(self.host), self.hardware.host_memory)
 
     @property
     def verdict(self) -> Verdict:

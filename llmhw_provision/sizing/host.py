@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from llmhw_provision.model import Architecture
+from llmhw_provision.sizing import activations
 from llmhw_provision.sizing.formats import format_of
 from llmhw_provision.sizing.job import Job, Layout
 from llmhw_provision.sizing.shards import held
-from llmhw_provision.sizing.states import optimizer_bytes, weight_bytes
+from llmhw_provision.sizing.states import lora_parameters, optimizer_bytes, weight_bytes
 from llmhw_provision.sizing.terms import Term, divided, number, up
 from llmhw_provision.units import GIB, memory
 
@@ -23,13 +25,14 @@ _NVME_BUFFERS = 12  # pinned buffers of the NVMe swapper
 
 
 def host_terms(model: Architecture, job: Job, layout: Layout) -> tuple[Term, ...]:
-    """What one host needs beside the page cache of its data."""
+    """What one host needs; elastic terms take only what is left."""
     ranks = divided(layout.gpus, layout.nodes)
     found: list[Term] = [_loading(model, job, ranks)]
     if job.trains:
         found += offloaded(model, job, layout)
         text = f"{ranks} GPUs × {_WORKERS} workers × {memory(_WORKER)}"
         found.append(Term("data loaders", ranks * _WORKERS * _WORKER, text, "PyTorch DataLoader, typical", "host"))
+        found.append(_staging(model, job, layout))
     else:
         found.append(Term("swap space", ranks * _SWAP, f"{ranks} GPUs × {memory(_SWAP)}", "vLLM --swap-space", "host"))
     found.append(Term("operating system", _SYSTEM, memory(_SYSTEM), "Ubuntu server with its services", "host"))
@@ -38,15 +41,25 @@ def host_terms(model: Architecture, job: Job, layout: Layout) -> tuple[Term, ...
 
 def _loading(model: Architecture, job: Job, ranks: int) -> Term:
     """Loading from safetensors: one shard per rank in flight; a server keeps the weights in the page cache."""
-    if job.trains:
-        text = f"{ranks} ranks × {_SHARD / 1e9:g} GB shard"
-        return Term("loading", ranks * _SHARD, text, "transformers low_cpu_mem_usage with safetensors", "host")
     form = format_of(model, job.weights)
+    if job.trains:
+        shard = min(_SHARD, 2 * model.parameters)
+        text = f"{ranks} ranks × {shard / 1e9:.3g} GB shard"
+        return Term("loading", ranks * shard, text, "transformers low_cpu_mem_usage with safetensors", "host")
     parts = held(model, Layout(), "only")
     size = sum(up(part.parameters * form.bytes_of(part.group)) for part in parts)
     return Term(
-        "weights in the page cache", size, f"one copy of the {form.name} weights", "mmap of safetensors", "page cache"
+        "weights in the page cache", size, f"one copy of the {form.name} weights", "mmap of safetensors", "elastic"
     )
+
+
+def _staging(model: Architecture, job: Job, layout: Layout) -> Term:
+    """Copy of the states that an asynchronous checkpoint writes while training goes on."""
+    count = model.parameters if job.method == "full" else lora_parameters(model, job)
+    each = 2 + optimizer_bytes(job)
+    text = f"{count:,} parameters × {number(each)} B / {layout.nodes} hosts"
+    source = "torch.distributed.checkpoint.async_save: staged in host memory"
+    return Term("checkpoint staging", up(count * each / layout.nodes), text, source, "elastic")
 
 
 def offloaded(model: Architecture, job: Job, layout: Layout) -> list[Term]:
@@ -59,14 +72,25 @@ def offloaded(model: Architecture, job: Job, layout: Layout) -> list[Term]:
     if layout.offload_optimizer and job.method == "full":
         found += _optimizer(model, job, layout)
     if layout.offload_params:
-        size = divided(weight_bytes(job) * model.parameters, layout.nodes)
-        text = f"{model.parameters:,} parameters × {weight_bytes(job)} B / {layout.nodes} hosts"
+        each = Fraction(weight_bytes(job)) if job.method == "full" else format_of(model, job.weights).bits / 8
+        size = up(each * model.parameters / layout.nodes)
+        text = f"{model.parameters:,} parameters × {number(each)} B / {layout.nodes} hosts"
         found.append(_place("offloaded parameters", size, text, "ZeRO-Infinity, arXiv 2104.07857", layout))
     if found and not layout.nvme and job.optimizer != "paged-adamw-8bit":
         size = up(sum(term.size for term in found) * (FACTOR - 1))
         text = f"{number(FACTOR - 1)} × {memory(sum(term.size for term in found))}"
         found.append(Term("pinned buffers and loading copies", size, text, _DEEPSPEED, "host"))
+    if layout.offload_activations:
+        found.append(_activations(model, job, layout))
     return found
+
+
+def _activations(model: Architecture, job: Job, layout: Layout) -> Term:
+    """Activations of all ranks of a host, in pinned memory until backward."""
+    ranks = divided(layout.gpus, layout.nodes)
+    kept = activations.kept(model, job, replace(layout, offload_activations=False), layout.stages[0])
+    source = "torch save_on_cpu, Unsloth gradient checkpointing: pinned host memory"
+    return Term("offloaded activations", ranks * kept.size, f"{ranks} ranks × ({kept.formula})", source, "host")
 
 
 def _optimizer(model: Architecture, job: Job, layout: Layout) -> list[Term]:

@@ -74,7 +74,11 @@ def host_case(of: Setup) -> Answer:
     if of.says("offloaded optimizer"):
         found = [term for term in offloaded(of.architecture, of.job, of.layout) if "offloaded" in term.name]
         return of.in_unit(total(found))
-    return of.in_unit(total(host_terms(of.architecture, of.job, of.layout)))
+    return of.in_unit(_host_bytes(of))
+
+
+def _host_bytes(of: Setup) -> int:
+    return total(term for term in host_terms(of.architecture, of.job, of.layout) if term.kind == "host")
 
 
 def overhead_case(of: Setup) -> Answer:
@@ -96,7 +100,7 @@ def overhead_case(of: Setup) -> Answer:
 def fit_case(of: Setup) -> Answer:
     """Whether it fits, or the largest that does."""
     if of.says("host RAM"):
-        return total(host_terms(of.architecture, of.job, of.layout)) <= float(of.inputs["host_ram_gb"]) * GB
+        return _host_bytes(of) <= float(of.inputs["host_ram_gb"]) * GB
     if of.says("KV cache space"):
         return cache_memory(of).cache > 0
     if of.says("states only"):

@@ -38,7 +38,7 @@ def answer(case: dict[str, Any], models: dict[str, Any]) -> tuple[Answer | None,
         return None, str(error)
     except ProvisionError as error:
         return None, str(error)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         return None, f"the case cannot be read: {type(error).__name__}: {error}"
 
 

@@ -45,7 +45,8 @@ def held(model: Architecture, layout: Layout, stage: str = "only") -> tuple[Part
         ways = layout.tp if matrix.sharded else 1
         ways *= layout.ep if matrix.group == "experts" else 1
         parts[matrix.group] = parts.get(matrix.group, 0) + up(Fraction(matrix.weights, ways) * share)
-    parts["vectors"] = up(model.vector_parameters * share)
+    outer = model.outer_norms * model.hidden * (2 if model.norm_bias else 1)
+    parts["vectors"] = up((model.vector_parameters - outer) * share) + outer
     rows = divided(padded_vocab(model.vocab + model.extra_vocab_rows, layout.tp), layout.tp)
     if stage in ("only", "first"):
         parts["embedding"] = (rows + model.position_rows) * model.hidden

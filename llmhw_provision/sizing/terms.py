@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-# What a term is made of decides how far it can be trusted: the error bands are kept per kind.
-Kind = Literal["states", "activations", "logits", "kv", "buffers", "overhead", "host", "page cache", "disk"]
+# What a term is made of decides how far it can be trusted: the error bands are kept per kind. Elastic is host memory
+# that is used where there is some: page cache, staging of checkpoints.
+Kind = Literal["states", "activations", "logits", "kv", "buffers", "overhead", "host", "elastic", "disk"]
 
 
 @dataclass(frozen=True)

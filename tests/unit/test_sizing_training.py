@@ -87,7 +87,20 @@ def test_offload_moves_states_to_the_host() -> None:
 def test_nvme_takes_states_from_the_host_too() -> None:
     one = model("qwen2.5-32b")
     layout = Layout(gpus=8, zero=3, sharder="deepspeed", offload_optimizer=True, offload_params=True)
-    assert total(host_terms(one, Job(), replace(layout, nvme=True))) < total(host_terms(one, Job(), layout)) / 3
+    with_nvme, without = (
+        total(term for term in host_terms(one, Job(), each) if term.kind == "host")
+        for each in (replace(layout, nvme=True), layout)
+    )
+    assert with_nvme < without / 3
+
+
+def test_activations_and_checkpoints_may_lie_on_the_host() -> None:
+    one, layout = model("llama-3.1-8b"), Layout(gpus=8, zero=3, sharder="fsdp", recompute="full")
+    moved = host_terms(one, Job(sequence=1024), replace(layout, offload_activations=True))
+    sizes = {term.name: term.size for term in moved}
+    assert sizes["offloaded activations"] == 8 * 32 * 1024 * 8192
+    assert sizes["checkpoint staging"] == 14 * one.parameters
+    assert {term.kind for term in moved if term.name == "checkpoint staging"} == {"elastic"}
 
 
 def test_paged_optimizer_is_on_the_host() -> None:
