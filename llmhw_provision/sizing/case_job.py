@@ -86,8 +86,8 @@ _PRECISIONS: tuple[tuple[str, dict[str, str]], ...] = (
 
 def _precision(inputs: dict[str, Any]) -> dict[str, Any]:
     text = inputs.get("precision", inputs.get("dtype"))
-    if text is None:  # Megatron keeps fp32 gradients unless told otherwise
-        return {"scheme": "mixed-fp32-grads"} if "dist_opt" in inputs else {}
+    if text is None:
+        return {}
     for pattern, changes in _PRECISIONS:
         if re.search(pattern, text):
             return dict(changes)
@@ -120,8 +120,6 @@ def _chosen(inputs: dict[str, Any], key: str, option: str, table: dict[Any, str]
 def _loss(inputs: dict[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     text = f"{inputs.get('loss', '')} {inputs.get('framework', '')}"
-    if inputs.get("sp") is not None or "dist_opt" in inputs:
-        changes["loss"] = "vocab-parallel"
     if text.strip().startswith("HF +"):
         changes["loss"] = "trainer"
     if "Unsloth" in text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 JobKind = Literal["pretrain", "sft", "dpo", "ppo", "grpo", "serve"]
@@ -110,3 +110,14 @@ class Layout:
     def stages(self) -> tuple[str, ...]:
         """The pipeline stages that can be the most loaded."""
         return ("only",) if self.pp == 1 else ("first", "last")
+
+
+def under(job: Job, layout: Layout) -> Job:
+    """The job as its framework runs it where nothing else is said: Megatron-LM keeps fp32 gradients beside bf16
+    weights and computes cross-entropy on a divided vocabulary.
+    """
+    if layout.sharder != "megatron":
+        return job
+    scheme: Scheme = "mixed-fp32-grads" if job.scheme == "mixed" else job.scheme
+    loss: Loss = "vocab-parallel" if job.loss == "eager" else job.loss
+    return replace(job, scheme=scheme, loss=loss)

@@ -8,7 +8,7 @@ from llmhw_provision.sizing import activations, logits, rules
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Answer, Setup
 from llmhw_provision.sizing.formats import format_of
-from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.job import Layout, under
 from llmhw_provision.sizing.search import largest_context, least_recompute
 from llmhw_provision.sizing.states import frozen_weights, training_states
 from llmhw_provision.sizing.terms import Term, total
@@ -102,7 +102,7 @@ def deepspeed_setting(of: Setup) -> rules.DeepSpeedSetting:
 
 def activations_case(of: Setup) -> Answer:
     """Activations."""
-    model, job, layout = of.architecture, of.job, of.layout
+    model, job, layout = of.architecture, under(of.job, of.layout), of.layout
     if of.says("a*s/h") and of.unit == "coefficient":
         return float(rules.attention_coefficient(heads=model.heads, hidden=model.hidden, sequence=job.sequence))
     if of.unit == "fraction":

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.formats import Format, format_of
-from llmhw_provision.sizing.job import Job, Layout, Optimizer, Scheme
+from llmhw_provision.sizing.job import Job, Layout, Optimizer, Scheme, under
 from llmhw_provision.sizing.shards import Part, held, parameters
 from llmhw_provision.sizing.terms import Term, divided, number, up
 
@@ -68,6 +68,7 @@ def frozen_weights(model: Architecture, layout: Layout, stage: str, form: Format
 
 def training_states(model: Architecture, job: Job, layout: Layout, stage: str = "only") -> States:
     """States of one GPU at `stage` of the pipeline."""
+    job = under(job, layout)
     if job.method != "full":
         form = format_of(model, "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights)
         return States(frozen_weights(model, layout, stage, form), None, None, adapters(model, job, layout))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing import activations, buffers, logits, overhead, preference
-from llmhw_provision.sizing.job import Job, Layout
+from llmhw_provision.sizing.job import Job, Layout, under
 from llmhw_provision.sizing.states import States, training_states
 from llmhw_provision.sizing.terms import Term, total
 
@@ -38,6 +38,7 @@ class Moment:
 def moments(model: Architecture, job: Job, layout: Layout, context: Term | None = None) -> tuple[Moment, ...]:
     """Every moment of every pipeline stage that can be the peak; the largest decides."""
     found: list[Moment] = []
+    job = under(job, layout)
     for stage in layout.stages:
         states = training_states(model, job, layout, stage)
         kept = _kept(model, job, layout, states, stage)

@@ -187,7 +187,7 @@ def flags() -> list[tuple[str, list[str]]]:
     return found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.sampled_from(flags()).flatmap(lambda flag: st.tuples(st.just(flag[0]), st.sampled_from(flag[1]))), max_size=8

@@ -148,7 +148,7 @@ def device(model: Architecture, job: Job, layout: Layout) -> int:
     return need(model, job, layout).device
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(runs())
 def test_named_terms_sum_to_the_total(run: tuple[Architecture, Job, Layout]) -> None:
     found = need(*run)
@@ -158,7 +158,7 @@ def test_named_terms_sum_to_the_total(run: tuple[Architecture, Job, Layout]) -> 
     assert len({term.name for term in found.terms}) == len(found.terms)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(runs(), st.integers(1, 8), st.integers(1, 8))
 def test_more_batch_sequence_context_or_requests_never_need_less(
     run: tuple[Architecture, Job, Layout], more: int, longer: int
@@ -171,7 +171,7 @@ def test_more_batch_sequence_context_or_requests_never_need_less(
     assert device(model, replace(job, concurrency=job.concurrency + more), layout) >= base
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(runs(), st.integers(1, 8))
 def test_a_larger_model_never_needs_less(run: tuple[Architecture, Job, Layout], more: int) -> None:
     model, job, layout = run
@@ -190,7 +190,7 @@ def test_more_parameters_never_need_less(count: int, factor: float) -> None:
         assert device(many, job, Layout(recompute="full")) >= device(few, job, Layout(recompute="full"))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(architectures(), st.sampled_from([2, 4, 8]), st.sampled_from([1, 2, 4]))
 def test_shards_sum_to_the_whole(model: Architecture, tp: int, pp: int) -> None:
     assume(possible(model, Job(), Layout(gpus=tp * pp, tp=tp, pp=pp)))
@@ -208,7 +208,7 @@ def test_shards_sum_to_the_whole(model: Architecture, tp: int, pp: int) -> None:
     assert stages + parameters(held(model, piped, "last")) >= whole
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(architectures(), jobs(), st.integers(1, 512))
 def test_shards_of_zero_sum_to_the_whole(model: Architecture, job: Job, ranks: int) -> None:
     job = replace(job, method="full", in_backward=False, optimizer="adamw")
@@ -220,7 +220,7 @@ def test_shards_of_zero_sum_to_the_whole(model: Architecture, job: Job, ranks: i
         assert one.size <= ranks * each.size <= one.size + 12 * ranks * len(held(model, Layout()))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(architectures(), jobs(), POWERS, POWERS, st.sampled_from([1, 2, 8, 64, 512]))
 def test_a_higher_zero_stage_never_needs_more_states(model: Architecture, job: Job, tp: int, pp: int, dp: int) -> None:
     layout = Layout(gpus=tp * pp * dp, tp=tp, pp=pp, sharder="deepspeed")
@@ -234,7 +234,7 @@ def test_a_higher_zero_stage_never_needs_more_states(model: Architecture, job: J
         assert sizes == sorted(sizes, reverse=True)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(runs())
 def test_the_peak_is_the_largest_moment(run: tuple[Architecture, Job, Layout]) -> None:
     model, job, layout = run

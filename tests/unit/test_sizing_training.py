@@ -125,6 +125,14 @@ def test_pipeline_peaks_at_its_first_or_last_stage() -> None:
     assert all("logits and loss" not in names(moment) for moment in found if moment.stage == "first")
 
 
+def test_megatron_runs_as_it_does_by_itself() -> None:
+    """fp32 gradients beside bf16 weights and a loss on a divided vocabulary, where nothing else is said."""
+    layout = Layout(gpus=8, tp=8, zero=1, sharder="megatron")
+    found = {term.name: term for term in peak(model("llama-3.1-8b"), Job(), layout).terms}
+    assert found["gradients fp32"].size == pytest.approx(4 * 8_030_261_248 / 8, rel=0.01)
+    assert "6 B" in found["logits and loss"].formula
+
+
 def test_deepspeed_estimators_as_published() -> None:
     """DeepSpeed docs, memory requirements: 2,851 million parameters, largest layer 32 million, 8 GPUs."""
     one = DeepSpeedSetting(params=2_851_000_000, largest_layer=32_000_000, gpus_per_node=8, nodes=1, stage=3)
