@@ -144,8 +144,9 @@ def _from_description(data: dict[str, Any], *, stated: bool) -> Architecture:
     if stated and "active_params" in data:
         fields["active"] = int(data["active_params"])
     gated = data.get("mlp", "swiglu") == "swiglu"
-    layer_norm: dict[str, Any] = {} if gated else {"norm_bias": True, "family": "gpt"}
-    return from_dimensions(hidden=data["hidden"], layers=data["layers"], gated=gated, **fields, **layer_norm)
+    return from_dimensions(
+        hidden=data["hidden"], layers=data["layers"], gated=gated, **fields, **({} if gated else _GPT)
+    )
 
 
 def _model(inputs: dict[str, Any], models: dict[str, Any]) -> Architecture | None:

@@ -137,4 +137,5 @@ def logits_case(of: Setup) -> Answer:
 
 def max_context_case(of: Setup) -> Answer:
     """Tokens of the longest sequence."""
-    return largest_context(of.architecture, of.job, of.layout, of.gpu.usable)
+    layout = of.layout if "recompute" in of.inputs else replace(of.layout, recompute="full")
+    return largest_context(of.architecture, of.job, layout, of.gpu.usable)
