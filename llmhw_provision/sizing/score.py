@@ -42,13 +42,22 @@ def answer(case: dict[str, Any], models: dict[str, Any]) -> tuple[Answer | None,
         return None, f"the case cannot be read: {type(error).__name__}: {error}"
 
 
-def judge(case: dict[str, Any], predicted: Answer | None) -> dict[str, Any]:
+def _fits(case: dict[str, Any], models: dict[str, Any]) -> bool:
+    """Whether the engine says that a case fits its card; asked only where the tolerance demands it."""
+    if not case.get("tolerance", {}).get("must_fit"):
+        return True
+    return answer({**case, "kind": "fit", "quantity": "fits", "unit": "bool"}, models)[0] is True
+
+
+def judge(case: dict[str, Any], predicted: Answer | None, *, fits: bool = True) -> dict[str, Any]:
     """Error and whether it is within the published tolerance; `within` is None for cases that are not scored."""
     published, tolerance = _published(case), case.get("tolerance", {})
     error = None
     if predicted is not None and not isinstance(published, bool) and published:
         error = float(predicted) / float(published) - 1
-    within = None if tolerance.get("info") else predicted is not None and _within(published, predicted, tolerance)
+    within = (
+        None if tolerance.get("info") else predicted is not None and fits and _within(published, predicted, tolerance)
+    )
     return {"published": published, "error": error, "within": within}
 
 
@@ -84,7 +93,7 @@ def score(data: dict[str, Any]) -> dict[str, Any]:
                 "basis": case.get("basis", ""),
                 "source": case.get("source", {}).get("title", ""),
                 "predicted": predicted,
-                **(judge(case, predicted) if "value" in case else {}),
+                **(judge(case, predicted, fits=_fits(case, models)) if "value" in case else {}),
                 "reason": reason,
             }
         )

@@ -46,11 +46,6 @@ class States:
     adapters: Term | None
     gradient_unit: Term | None = None  # all gradients that live at once when the optimizer runs in backward
 
-    @property
-    def kept(self) -> tuple[Term, ...]:
-        """Terms that live through the whole step, gradients left out."""
-        return tuple(term for term in (self.weights, self.optimizer, self.adapters) if term is not None)
-
 
 def frozen_weights(model: Architecture, layout: Layout, stage: str, form: Format) -> Term:
     """Weights as they are served, or as the frozen base of adapters; divided only by ZeRO-3 and FSDP."""

@@ -178,6 +178,14 @@ def test_tolerances() -> None:
     assert within({"rel": 0.5}, 10, None) is False
 
 
+@published
+def test_a_case_that_must_fit_is_missed_on_a_smaller_card(data: dict[str, Any]) -> None:
+    case = copy.deepcopy(next(case for case in data["cases"] if case.get("tolerance", {}).get("must_fit")))
+    assert score({"models": data["models"], "cases": [case]})["cases"][0]["within"]
+    case["inputs"]["gpu"] = "RTX 4090"
+    assert score({"models": data["models"], "cases": [case]})["cases"][0]["within"] is False
+
+
 def test_a_file_that_holds_no_cases_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cases.yaml"
     path.write_text("- a\n")
