@@ -64,13 +64,24 @@ class Setup:
         return float(Fraction(size) / _UNITS[unit])
 
 
-# Keys that say where or when a figure was read, and nothing about memory.
-SILENT = {"cluster", "container", "note_long", "remark", "system", "torch", "packed", "per_gpu_gbs"}
+# Keys that say where or when a figure was read, and such as memory does not follow: active parameters, FP8 compute.
+SILENT = {
+    "cluster",
+    "container",
+    "note_long",
+    "remark",
+    "system",
+    "torch",
+    "packed",
+    "per_gpu_gbs",
+    "float8",
+    "active_params",
+}
 # Keys that the memory accounting honours; those of time and network cases are not among them.
 KEYS = SILENT | set(
     """
-    activation_gib activation_offload active_params adapter_bytes_per_param arch attn batch block bytes_per_param
-    chunked_prefill chunks compile content context cp cuda_module_loading dcp dist_opt dp dtype ep flash float8 formula
+    activation_gib activation_offload adapter_bytes_per_param arch attn batch block bytes_per_param
+    chunked_prefill chunks compile content context cp cuda_module_loading dcp dist_opt dp dtype ep flash formula
     framework from_fsdp from_tokens fsdp gbs gpu gpu_gb gpu_total_gib gpus grad_accum head_dim host_ram_gb kv_bytes
     kv_heads kv_lora_rank kv_memory_gib largest_layer layers lora_params lora_targets loss max_model_len mbs method
     model model_parallel new_tokens nodes non_torch_gib offload optimizer optimizer_in_backward overhead params pp
@@ -88,6 +99,8 @@ def setup(case: dict[str, Any], models: dict[str, Any]) -> Setup:
         raise Unsupported(f"input {unknown[0]!r} is not known")
     if "settings" in inputs:
         raise Unsupported(f"settings: {inputs['settings']}")
+    if inputs.get("stage", 0) != 0:
+        raise Unsupported(f"stage {inputs['stage']}: only the first and the last pipeline stage are looked at")
     job, layout = job_of(inputs), layout_of(inputs)
     model = _model(inputs, models)
     if job.kind in ("ppo", "grpo") and "zero" not in inputs and layout.gpus > 1:
@@ -164,6 +177,7 @@ _STATED = (
     ("kv_lora_rank", "kv_lora_rank"),
     ("rope_dim", "qk_rope_head_dim"),
     ("sliding", "sliding_window"),
+    ("vocab", "vocab"),
 )
 
 
@@ -186,7 +200,13 @@ def _named(inputs: dict[str, Any], models: dict[str, Any]) -> Architecture | Non
     return None
 
 
+_ARCH_KEYS = {"h", "L", "heads", "kv_heads", "head_dim", "ff", "V", "seq", "mlp", "tied"}
+
+
 def _from_arch(arch: dict[str, Any], inputs: dict[str, Any]) -> Architecture:
+    unknown = sorted(set(arch) - _ARCH_KEYS)
+    if unknown:
+        raise Unsupported(f"arch {unknown[0]!r} is not known")
     gated = arch.get("mlp") == "swiglu"
     norm = {} if gated else _GPT
     return from_dimensions(
@@ -194,6 +214,7 @@ def _from_arch(arch: dict[str, Any], inputs: dict[str, Any]) -> Architecture:
         layers=arch["L"],
         heads=arch.get("heads", 0),
         kv_heads=arch.get("kv_heads", 0),
+        head_dim=arch.get("head_dim", 0),
         ffn=arch.get("ff", 0),
         vocab=arch.get("V", 0),
         gated=gated,

@@ -112,6 +112,13 @@ def test_an_unknown_input_is_never_ignored(data: dict[str, Any], kind: str) -> N
 
 
 @published
+def test_an_unknown_dimension_is_never_ignored(data: dict[str, Any]) -> None:
+    case = copy.deepcopy(next(case for case in data["cases"] if case["id"] == "meg21-18b-params"))
+    case["inputs"]["arch"]["experts"] = 8
+    assert answer(case, data["models"]) == (None, "arch 'experts' is not known")
+
+
+@published
 @pytest.mark.parametrize(
     ("key", "value"),
     [("precision", "fp3"), ("optimizer", "Lamb"), ("recompute", "some"), ("method", "magic"), ("offload", "disk:tape")],
