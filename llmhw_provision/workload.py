@@ -20,7 +20,9 @@ Precision = Literal[
 CacheType = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 SchemeName = Literal["mixed", "mixed-fp32-grads", "fp32-params", "pure", "fp32", "fp8"]
 OptimizerName = Literal["adamw", "adamw-8bit", "paged-adamw-8bit", "adafactor", "muon", "sgd", "galore-8bit"]
-LossName = Literal["eager", "trainer", "compiled", "chunked", "fused", "log-probabilities", "vocab-parallel"]
+LossName = Literal[
+    "eager", "trainer", "autocast", "compiled", "chunked", "fused", "log-probabilities", "vocab-parallel"
+]
 RecomputeName = Literal["none", "selective", "selective-op", "full"]
 SharderName = Literal["ddp", "deepspeed", "fsdp", "megatron"]
 OffloadName = Literal["none", "optimizer", "all"]

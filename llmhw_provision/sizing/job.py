@@ -9,11 +9,12 @@ JobKind = Literal["pretrain", "sft", "dpo", "ppo", "grpo", "serve"]
 Method = Literal["full", "lora", "qlora"]
 Scheme = Literal["mixed", "mixed-fp32-grads", "fp32-params", "pure", "fp32", "fp8"]
 Optimizer = Literal["adamw", "adamw-8bit", "paged-adamw-8bit", "adafactor", "muon", "sgd", "galore-8bit"]
-Loss = Literal["eager", "trainer", "compiled", "chunked", "fused", "log-probabilities", "vocab-parallel"]
+Loss = Literal["eager", "trainer", "autocast", "compiled", "chunked", "fused", "log-probabilities", "vocab-parallel"]
 Recompute = Literal["none", "selective", "selective-op", "full"]
 Sharder = Literal["ddp", "deepspeed", "fsdp", "megatron"]
 Runtime = Literal["vllm", "transformers"]
 
+GPTQ = ("int4", "int4-g32", "gptq-int8")
 ALL_LINEAR = ("all-linear",)
 
 
@@ -113,9 +114,13 @@ class Layout:
 
 
 def under(job: Job, layout: Layout) -> Job:
-    """The job as its framework runs it where nothing else is said: Megatron-LM keeps fp32 gradients beside bf16
-    weights and computes cross-entropy on a divided vocabulary.
+    """The job as its framework runs it where nothing else is said.
+
+    Megatron-LM keeps fp32 gradients beside bf16 weights and divides the vocabulary in cross-entropy. Kernels for GPTQ
+    weights compute in fp16, so that adapters on them are trained under autocast.
     """
+    if job.method == "qlora" and job.weights in GPTQ and job.loss == "eager":
+        return replace(job, loss="autocast")
     if layout.sharder != "megatron":
         return job
     scheme: Scheme = "mixed-fp32-grads" if job.scheme == "mixed" else job.scheme

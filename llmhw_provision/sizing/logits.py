@@ -14,6 +14,7 @@ from llmhw_provision.sizing.terms import Term, number, up
 _BYTES: dict[Loss, tuple[int, str]] = {
     "eager": (14, "eager cross-entropy: bf16 logits 2, fp32 copy 4, log-softmax 4, its gradient 4"),
     "trainer": (18, "Hugging Face trainer: eager cross-entropy and a shifted fp32 copy 4"),
+    "autocast": (10, "cross-entropy under fp16 autocast: logits 2, fp32 copy 4, log-softmax 4 (Qwen Q-LoRA tables)"),
     "compiled": (6, "compiled loss (torchtitan 2025): bf16 logits 2, fp32 gradient 4"),
     "chunked": (14, "chunked cross-entropy (torchtune): the eager buffers of one chunk at a time"),
     "fused": (0, "Liger Kernel, Cut Cross-Entropy (Wijmans et al. 2024, arXiv 2411.09009): logits are never stored"),

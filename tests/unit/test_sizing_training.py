@@ -133,6 +133,15 @@ def test_megatron_runs_as_it_does_by_itself() -> None:
     assert "6 B" in found["logits and loss"].formula
 
 
+def test_gptq_weights_are_trained_under_autocast() -> None:
+    """Qwen README, 14B Q-LoRA at 8,192 tokens: 27.9 GB, about 10 bytes per logit where bf16 LoRA has 14."""
+    job = Job(method="qlora", weights="int4", sequence=8192, rank=64)
+    found = {term.name: term for term in peak(model("qwen-14b"), job, Layout(recompute="full")).terms}
+    assert "10 B" in found["logits and loss"].formula
+    bf16 = peak(model("qwen-14b"), replace(job, weights="bf16"), Layout(recompute="full"))
+    assert "14 B" in {term.name: term for term in bf16.terms}["logits and loss"].formula
+
+
 def test_deepspeed_estimators_as_published() -> None:
     """DeepSpeed docs, memory requirements: 2,851 million parameters, largest layer 32 million, 8 GPUs."""
     one = DeepSpeedSetting(params=2_851_000_000, largest_layer=32_000_000, gpus_per_node=8, nodes=1, stage=3)
