@@ -143,7 +143,7 @@ class SiteTuning(Record):
     sysctl: dict[SysctlKey, str] = Field(default={}, description="kernel settings that replace or join the planned ones")
     command_line: tuple[Argument, ...] | None = Field(default=None, description="replaces the planned arguments")
     governor: Word | None = Field(default=None, description="CPU frequency governor")
-    acs: Literal["report", "off"] = Field(default="report", description="off: clear ACS above GPUs at boot")
+    acs: Literal["report", "clear"] = Field(default="report", description="clear: take ACS away above GPUs at boot")
     sleep: bool = Field(default=False, description="true: the machine may still suspend")
 
 

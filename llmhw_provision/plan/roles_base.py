@@ -105,5 +105,5 @@ class HostTuningConfig(Record):
         default=None, description="transparent huge pages; absent: left as found"
     )
     command_line: tuple[Argument, ...] = Field(description="arguments added to the kernel command line")
-    acs: Literal["report", "off"] = Field(description="off: clear ACS on the PCI bridges above GPUs and NICs at boot")
+    acs: Literal["report", "clear"] = Field(description="clear: take ACS away on the PCI bridges above GPUs and NICs at boot")
     mask: tuple[Unit, ...] = Field(description="systemd targets that must never be reached")

@@ -28,6 +28,8 @@ _SERVER = {
     "net.core.wmem_max": (str(_BUFFER), "64 MiB: 100 Gbit/s × 5 ms", f"{_KERNEL}/net"),
     "net.core.somaxconn": ("4096", "the kernel's default since 5.4", f"{_KERNEL}/net"),
 }
+# Intel's last correction, and its limit for the Core i9 K parts (Intel ARK)
+MICROCODE, POWER_LIMIT_W = 0x12B, 253
 # i9-13900/14900 and their K, KF, KS kin: the parts whose voltage Intel corrected by microcode
 _RAPTOR_LAKE = re.compile(r"i[579]-1[34][5-9]00", re.I)
 
@@ -63,7 +65,7 @@ def plan_tuning(host: Host, machine: Machine, wanted: SiteTuning) -> TuningPlan:
         mask=() if wanted.sleep else _SLEEP,
     )
     creates = [f"kernel command line + {' '.join(arguments)}, in force after a reboot"] if arguments else []
-    creates += ["a boot unit that clears ACS above GPUs and NICs"] if config.acs == "off" else []
+    creates += ["a boot unit that clears ACS above GPUs and NICs"] if config.acs == "clear" else []
     return TuningPlan(config, tuple(creates), tuple(_notes(host.name, machine, wanted, config)))
 
 
@@ -116,10 +118,10 @@ def _notes(host: str, machine: Machine, wanted: SiteTuning, config: HostTuningCo
         found.append(note("a machine that computes does not sleep", ", ".join(config.mask), "systemd.special(7)"))
     gpus = sum(item.count for item in machine.gpus)
     if gpus > 1:
-        text = "cleared at boot on the bridges above GPUs and NICs" if config.acs == "off" else "reported, left as it is"
+        text = "cleared at boot on the bridges above GPUs and NICs" if config.acs == "clear" else "reported, left as it is"
         found.append(note(f"ACS sends traffic between {gpus} GPUs through the root port", text, "NVIDIA/nccl#2079"))
     if fragile_cpu(machine.cpu.model):
-        text = "warns unless microcode is 0x12b or later and the power limit at most 253 W; set both in the firmware"
+        text = f"warns unless microcode is {MICROCODE:#x} or later and the limit at most {POWER_LIMIT_W} W; set in the firmware"
         found.append(note("13th and 14th generation Core processors age at too high a voltage", text, _INTEL))
     return found
 
