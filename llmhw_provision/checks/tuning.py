@@ -7,7 +7,7 @@ from llmhw_provision.checks.views import NotThere
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.plan.roles_base import HostTuningConfig
-from llmhw_provision.plan.tuning import MICROCODE, POWER_LIMIT_W, fragile_cpu
+from llmhw_provision.plan.tuning import AS_FOUND, MICROCODE, POWER_LIMIT_W, fragile_cpu
 from llmhw_provision.probes import tuning
 
 
@@ -30,11 +30,11 @@ def _tuned(host: HostPlan) -> tuple[str, ...]:
 
 
 def _governed(host: HostPlan) -> tuple[str, ...]:
-    return ("",) if host.roles.host_tuning and host.roles.host_tuning.governor else ()
+    return ("",) if host.roles.host_tuning and host.roles.host_tuning.governor != AS_FOUND else ()
 
 
 def _paged(host: HostPlan) -> tuple[str, ...]:
-    return ("",) if host.roles.host_tuning and host.roles.host_tuning.hugepages else ()
+    return ("",) if host.roles.host_tuning and host.roles.host_tuning.hugepages != AS_FOUND else ()
 
 
 def _lined(host: HostPlan) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def limits(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa
 
 def governor(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """All CPUs have the planned governor."""
-    wanted, found = str(_config(host).governor), tuning.governors(evidence)
+    wanted, found = _config(host).governor, tuning.governors(evidence)
     if not found:
         return warned("this host sets no CPU frequency", wanted, "none")
     text = ", ".join(f"{name} on {count} CPUs" for name, count in sorted(found.items()))
@@ -82,7 +82,7 @@ def governor(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
 def hugepages(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """Transparent huge pages follow the planned policy."""
     found = tuning.hugepages(evidence)
-    wanted = str(_config(host).hugepages)
+    wanted = _config(host).hugepages
     return compared(found, wanted) if found else warned("this kernel has none", wanted)
 
 

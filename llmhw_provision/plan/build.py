@@ -92,7 +92,7 @@ def _host(host: Host, machine: Machine, site: Site, need: Estimate) -> tuple[Hos
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
-            creates=(*base.creates, *tuning.creates, *storage.creates),
+            creates=(*storage.creates, *base.creates, *tuning.creates),
             erases=storage.erases,
         ),
         (*notes, *base.notes, *tuning.notes, *storage.notes, *(_reboot_notes(host.name) if arrays else ())),

@@ -100,9 +100,9 @@ class HostTuningConfig(Record):
     profile: Literal["server", "desktop"] = Field(description="which set of values the plan has started from")
     sysctl: dict[SysctlKey, str] = Field(description="kernel settings, key to value")
     limits: Limits = Field(description="limits of sessions and services")
-    governor: str | None = Field(default=None, description="CPU frequency governor; absent: left as found")
-    hugepages: Literal["always", "madvise", "never"] | None = Field(
-        default=None, description="transparent huge pages; absent: left as found"
+    governor: str = Field(description="CPU frequency governor; as-found: left alone")
+    hugepages: Literal["as-found", "always", "madvise", "never"] = Field(
+        description="transparent huge pages; as-found: left alone"
     )
     command_line: tuple[Argument, ...] = Field(description="arguments added to the kernel command line")
     acs: Literal["report", "clear"] = Field(description="clear: take ACS away on the PCI bridges above GPUs and NICs at boot")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from llmhw_provision.catalogue.loader import MachineKind, find
 from llmhw_provision.machine import Cpu, Machine
@@ -13,6 +14,7 @@ from llmhw_provision.site import Host
 from llmhw_provision.site_base import SiteTuning
 from llmhw_provision.units import MIB
 
+AS_FOUND: Literal["as-found"] = "as-found"
 _SLEEP = ("sleep.target", "suspend.target", "hibernate.target", "hybrid-sleep.target", "suspend-then-hibernate.target")
 _BUFFER = 64 * MIB
 _KERNEL = "Linux admin-guide/sysctl"
@@ -58,8 +60,8 @@ def plan_tuning(host: Host, machine: Machine, wanted: SiteTuning) -> TuningPlan:
         profile="server" if server else "desktop",
         sysctl=dict(sorted(sysctl.items())),
         limits=Limits(memlock_kib=None, nofile_soft=65536, nofile_hard=1048576),
-        governor=wanted.governor or ("performance" if server and bare else None),
-        hugepages="madvise" if server else None,
+        governor=wanted.governor or ("performance" if server and bare else AS_FOUND),
+        hugepages="madvise" if server else AS_FOUND,
         command_line=arguments,
         acs=wanted.acs if bare else "report",
         mask=() if wanted.sleep else _SLEEP,
@@ -109,7 +111,7 @@ def _notes(host: str, machine: Machine, wanted: SiteTuning, config: HostTuningCo
             "NVIDIA/nccl-tests#206 (ibv_reg_mr: Cannot allocate memory); systemd-system.conf(5)",
         ),
     ]
-    if config.governor:
+    if config.governor != AS_FOUND:
         found.append(note("the clock does not wait for load", f"governor {config.governor}", "Linux admin-guide/pm/cpufreq"))
     if config.command_line:
         text = f"{' '.join(config.command_line)}; the entry before stays in GRUB's menu until a boot has shown it works"

@@ -11,7 +11,7 @@ from llmhw_provision.probes.reading import lines, output, pairs, sections, unrea
 _SYSCTL = """for k; do p=/proc/sys/$(echo "$k" | tr . /)
 if [ -e "$p" ]; then echo "$k=$(tr '\\t' ' ' < "$p")"; else echo "$k=?"; fi; done; true"""
 _LIMITS = """systemctl show --no-pager -p DefaultLimitMEMLOCK,DefaultLimitNOFILE,DefaultLimitNOFILESoft
-runuser -u nobody -- sh -c 'echo "memlock=$(ulimit -Hl)"; echo "nofile=$(ulimit -Hn)"; echo "nofile-soft=$(ulimit -Sn)"'"""
+su -s /bin/sh nobody -c 'echo "memlock=$(ulimit -Hl)"; echo "nofile=$(ulimit -Hn)"; echo "nofile-soft=$(ulimit -Sn)"'"""
 _POLICY = """echo "== governor"; cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor 2>/dev/null | sort | uniq -c
 echo "== hugepages"; cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null
 echo "== command-line"; cat /proc/cmdline"""

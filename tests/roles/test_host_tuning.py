@@ -16,8 +16,8 @@ CONFIG = HostTuningConfig(
     profile="server",
     sysctl={"net.core.somaxconn": "8192", "vm.swappiness": "10", "no.such.key": "1"},
     limits=Limits(memlock_kib=None, nofile_soft=65536, nofile_hard=1048576),
-    governor=None,
-    hugepages=None,
+    governor="as-found",
+    hugepages="as-found",
     command_line=("iommu=pt", "transparent_hugepage=madvise"),
     acs="report",
     mask=("sleep.target", "suspend.target"),
@@ -36,9 +36,14 @@ def answer(result: Result, key: str) -> list[str]:
     return [item for event in result.events for item in event.result.get(key, ())]
 
 
+# Of the kernel's settings a container may write only those of its own network, and nspawn takes these too.
+_NET = "mount -t proc proc /mnt && mount --bind /mnt/sys/net /proc/sys/net && umount /mnt"
+
+
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
 def test_check_apply_apply_restart(containers: StartMany, suite: str) -> None:
-    (container,) = containers(1, suite=suite)
+    (container,) = containers(1, suite=suite, options=("--capability=CAP_NET_ADMIN",))
+    container.run(_NET)
     before = container.run(STATE).stdout
     foreseen = apply(container, check=True)
     assert container.run(STATE).stdout == before
@@ -57,21 +62,21 @@ def test_check_apply_apply_restart(containers: StartMany, suite: str) -> None:
         "vm.swappiness: belongs to the host of this container",
         "command line: this host has no boot loader of its own; nothing was done",
     ]
-    assert len([event for event in done.events if event.status != "skipped"]) <= 4
+    assert len([event for event in done.events if event.status != "skipped"]) <= 5  # one of them on the machine, and one for its facts
     assert apply(container).changed == ()
     assert apply(container, check=True).changed == ()
 
     def as_wanted() -> None:
         assert container.run("sysctl -n net.core.somaxconn").stdout == "8192\n"
         shell = "ulimit -l; ulimit -Sn; ulimit -Hn"
-        for door in ("runuser -u nobody -- sh -c", "systemd-run --quiet --pipe --wait sh -c"):
+        for door in ("su -s /bin/sh nobody -c", "systemd-run --quiet --pipe --wait sh -c"):
             assert container.run(f"{door} '{shell}'").stdout.split() == ["unlimited", "65536", "1048576"]
         assert container.run("systemctl is-enabled suspend.target", check=False).stdout == "masked\n"
         assert "masked" in container.run("systemctl start suspend.target", check=False).stderr
 
     as_wanted()
     container.restart()
-    container.run("/usr/lib/systemd/systemd-sysctl")  # a container without udev: networking came up before it
+    container.run(_NET + "; /usr/lib/systemd/systemd-sysctl")  # what boot does, once the settings can be written
     as_wanted()
     assert apply(container, check=True).changed == ()
 
@@ -156,7 +161,7 @@ def test_the_old_boot_entry_is_kept_until_the_new_one_has_booted(container: Cont
 def test_acs_off_is_a_boot_unit_that_a_virtual_machine_never_runs(container: Container) -> None:
     config = CONFIG.model_copy(update={"acs": "clear", "command_line": (), "sysctl": {}, "mask": ()})
     foreseen = apply(container, config, check=True)
-    assert answer(foreseen, "missing") == ["pciutils"]
+    assert answer(foreseen, "missing")[:1] == ["pciutils"]
     done = apply(container, config)
     assert "clear ACS above GPUs and NICs" in answer(done, "actions")
     assert "ACS: never cleared in a virtual machine, whose isolation it may be" in answer(done, "notes")

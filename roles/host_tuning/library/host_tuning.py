@@ -48,9 +48,9 @@ class Tuning:
         self.missing: list[str] = []
         self._boots = self._boot_kind()
         tuned = module.run_command(["systemctl", "is-active", "--quiet", "tuned.service"])[0] == 0
-        self._tuned = bool(tuned and self.config.get("governor"))
+        self._tuned = bool(tuned and self.config["governor"] != render.AS_FOUND)
         if self._tuned:
-            self.config = {**self.config, "governor": None}
+            self.config = {**self.config, "governor": render.AS_FOUND}
 
     def _boot_kind(self) -> str:
         """`grub`, `grubby`, or nothing where no boot loader of this host is ours to configure."""
@@ -104,7 +104,7 @@ class Tuning:
 
     def _policy(self) -> list[tuple[str, str, Any]]:
         found: list[tuple[str, str, Any]] = []
-        governor, hugepages = self.config.get("governor"), self.config.get("hugepages")
+        governor, hugepages = (None if self.config[key] == render.AS_FOUND else self.config[key] for key in _POLICY)
         governors = [path for path in sorted(glob.glob(render.GOVERNORS)) if os.access(path, os.W_OK)]
         if self._tuned:
             self.notes.append("governor: tuned runs on this host and decides; never two of them")
@@ -222,6 +222,7 @@ class Tuning:
 
 _KEEP = "keep the boot entry from before"
 _DROP = "drop the boot entry from before: this boot has shown that the new one works"
+_POLICY = ("governor", "hugepages")
 _SLEEP = ("sleep.target", "suspend.target", "hibernate.target", "hybrid-sleep.target", "suspend-then-hibernate.target")
 
 

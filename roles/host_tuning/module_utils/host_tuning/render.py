@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible.module_utils.host_modules.files import HEAD, File
 
+AS_FOUND = "as-found"
 SYSCTL = "/etc/sysctl.d/90-llmhw.conf"
 LIMITS = "/etc/security/limits.d/90-llmhw.conf"
 MANAGER = "/etc/systemd/system.conf.d/90-llmhw.conf"
@@ -59,10 +60,10 @@ def _sysctl(settings: Mapping[str, str]) -> str:
 def policy_commands(config: Mapping[str, Any]) -> list[str]:
     """What the boot unit runs to set governor and huge pages."""
     found = []
-    if config.get("governor"):
+    if config["governor"] != AS_FOUND:
         text = f"for f in {GOVERNORS}; do [ -e \"$f\" ] && echo {config['governor']} > \"$f\"; done; true"
         found.append(f"/bin/sh -c '{text}'")
-    if config.get("hugepages"):
+    if config["hugepages"] != AS_FOUND:
         found.append(f"/bin/sh -c '[ ! -e {HUGEPAGES} ] || echo {config['hugepages']} > {HUGEPAGES}'")
     return found
 
