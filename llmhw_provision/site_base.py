@@ -29,7 +29,9 @@ def _ports(value: str) -> str:
 def _url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s\"']", value):
-        raise ValueError(f"{parts.scheme}://{parts.hostname or ''} is no address; write for example 'http://mirror/debian'")
+        raise ValueError(
+            f"{parts.scheme}://{parts.hostname or ''} is no address; write for example 'http://mirror/debian'"
+        )
     if "@" in parts.netloc:
         raise ValueError("an address with user or password is refused; put USER:PASSWORD into credentials_file")
     return value
@@ -140,7 +142,9 @@ class SiteTuning(Record):
     profile: Literal["server", "desktop", "none"] | None = Field(
         default=None, description="default: desktop for a desktop machine, none for a virtual one, else server"
     )
-    sysctl: dict[SysctlKey, str] = Field(default={}, description="kernel settings that replace or join the planned ones")
+    sysctl: dict[SysctlKey, str] = Field(
+        default={}, description="kernel settings that replace or join the planned ones"
+    )
     command_line: tuple[Argument, ...] | None = Field(default=None, description="replaces the planned arguments")
     governor: Word | None = Field(default=None, description="CPU frequency governor")
     acs: Literal["report", "clear"] = Field(default="report", description="clear: take ACS away above GPUs at boot")

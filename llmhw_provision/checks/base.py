@@ -99,7 +99,11 @@ def source(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
         return failed("no such source", expected)
     if uri != wanted:
         return failed(uri, expected)
-    return passed(f"{uri}, {key}", expected) if key and there else failed(f"{uri}, key {key or 'not named'} missing", expected)
+    return (
+        passed(f"{uri}, {key}", expected)
+        if key and there
+        else failed(f"{uri}, key {key or 'not named'} missing", expected)
+    )
 
 
 def package(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
@@ -147,7 +151,9 @@ def firewall(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
     if found.get("ufw"):
         lines = [line for line in found["ufw"] if "llmhw" in line]
         closed = [source for source in config.sources if not any(f"from {source} " in line for line in lines)]
-        return failed(f"ufw lets nothing in from {', '.join(closed[:3])}", expected) if closed else passed("ufw", expected)
+        return (
+            failed(f"ufw lets nothing in from {', '.join(closed[:3])}", expected) if closed else passed("ufw", expected)
+        )
     if found.get("firewalld"):
         text = "\n".join(found["firewalld"])
         lacking = [port for port in config.ports if f'port="{port.partition("/")[0]}"' not in text]

@@ -90,7 +90,11 @@ def command_line(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  
     """The running kernel was started with the planned arguments."""
     wanted, found = _config(host).command_line, tuning.command_line(evidence)
     lacking = [argument for argument in wanted if argument not in found]
-    return failed(f"without {' '.join(lacking)}", " ".join(wanted)) if lacking else passed(" ".join(wanted), " ".join(wanted))
+    return (
+        failed(f"without {' '.join(lacking)}", " ".join(wanted))
+        if lacking
+        else passed(" ".join(wanted), " ".join(wanted))
+    )
 
 
 def asleep(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

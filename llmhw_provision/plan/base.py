@@ -76,8 +76,8 @@ _NOTHING = SiteBaseConfig(
 def site_files(wanted: SiteBase) -> dict[str, str]:
     """Key of site.yaml to file on the controller that it names."""
     found = {f"site_base.certificates[{i}]": path for i, path in enumerate(wanted.certificates)}
-    for kind, sources in (("apt", wanted.mirrors.apt), ("dnf", wanted.mirrors.dnf)):
-        found |= {f"site_base.mirrors.{kind}[{i}].key_file": source.key_file for i, source in enumerate(sources)}
+    found |= {f"site_base.mirrors.apt[{i}].key_file": item.key_file for i, item in enumerate(wanted.mirrors.apt)}
+    found |= {f"site_base.mirrors.dnf[{i}].key_file": item.key_file for i, item in enumerate(wanted.mirrors.dnf)}
     if wanted.proxy and wanted.proxy.credentials_file:
         found["site_base.proxy.credentials_file"] = wanted.proxy.credentials_file
     return found
@@ -89,7 +89,9 @@ def require_files(wanted: SiteBase, folder: Path) -> None:
     for key, name in site_files(wanted).items():
         path = folder / name
         if not path.is_file():
-            problems.append(Problem(f"{folder / 'site.yaml'}: {key}: no file {path}", "paths start at the site's folder"))
+            problems.append(
+                Problem(f"{folder / 'site.yaml'}: {key}: no file {path}", "paths start at the site's folder")
+            )
         elif key.endswith("credentials_file") and path.stat().st_mode & 0o077:
             mode = f"{path.stat().st_mode & 0o777:04o}"
             problems.append(Problem(f"{path}: holds credentials and has mode {mode}", f"chmod 0600 {path}"))
@@ -111,7 +113,8 @@ def _entries(host: str, site: Site) -> tuple[tuple[HostEntry, ...], tuple[Note, 
     note = Note(
         host=host,
         rule="hosts of a site know each other by name, without DNS",
-        choice=f"{len(entries)} lines in a block of /etc/hosts" + (f"; not {left}: reached by a DNS name" if left else ""),
+        choice=f"{len(entries)} lines in a block of /etc/hosts"
+        + (f"; not {left}: reached by a DNS name" if left else ""),
         source="site.yaml, addresses of the hosts",
     )
     return entries, (note,)
@@ -135,7 +138,8 @@ def _firewall(host: str, site: Site) -> tuple[Firewall, tuple[Note, ...]]:
 
 def _creates(config: SiteBaseConfig) -> tuple[str, ...]:
     found = [f"trust in the CA {item.name}" for item in config.certificates]
-    found += [f"package source {item.name}" for item in (*config.apt_mirrors, *config.dnf_mirrors)]
+    found += [f"package source {item.name} (apt)" for item in config.apt_mirrors]
+    found += [f"package source {item.name} (dnf)" for item in config.dnf_mirrors]
     found += ["the distribution's own package sources set aside"] if config.mirrors_only else []
     found += [f"Python index {config.python_index} for pip and uv"] if config.python_index else []
     found += [f"proxy {config.proxy.url} for packages and services"] if config.proxy else []

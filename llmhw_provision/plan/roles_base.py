@@ -105,5 +105,7 @@ class HostTuningConfig(Record):
         description="transparent huge pages; as-found: left alone"
     )
     command_line: tuple[Argument, ...] = Field(description="arguments added to the kernel command line")
-    acs: Literal["report", "clear"] = Field(description="clear: take ACS away on the PCI bridges above GPUs and NICs at boot")
+    acs: Literal["report", "clear"] = Field(
+        description="clear: take ACS away on the PCI bridges above GPUs and NICs at boot"
+    )
     mask: tuple[Unit, ...] = Field(description="systemd targets that must never be reached")

@@ -21,7 +21,11 @@ _KERNEL = "Linux admin-guide/sysctl"
 # key → (value, why, source)
 _COMMON = {
     "vm.swappiness": ("10", "page cache goes before the memory of a job", f"{_KERNEL}/vm"),
-    "vm.max_map_count": ("1048576", "loaders of large models map many files", f"{_KERNEL}/vm; elastic and vLLM advise it"),
+    "vm.max_map_count": (
+        "1048576",
+        "loaders of large models map many files",
+        f"{_KERNEL}/vm; elastic and vLLM advise it",
+    ),
 }
 _SERVER = {
     "vm.zone_reclaim_mode": ("0", "memory of the other NUMA node is better than reclaim", f"{_KERNEL}/vm"),
@@ -112,7 +116,9 @@ def _notes(host: str, machine: Machine, wanted: SiteTuning, config: HostTuningCo
         ),
     ]
     if config.governor != AS_FOUND:
-        found.append(note("the clock does not wait for load", f"governor {config.governor}", "Linux admin-guide/pm/cpufreq"))
+        found.append(
+            note("the clock does not wait for load", f"governor {config.governor}", "Linux admin-guide/pm/cpufreq")
+        )
     if config.command_line:
         text = f"{' '.join(config.command_line)}; the entry before stays in GRUB's menu until a boot has shown it works"
         found.append(note("DMA of GPUs and NICs passes the IOMMU by", text, "Linux admin-guide/kernel-parameters"))
@@ -120,10 +126,12 @@ def _notes(host: str, machine: Machine, wanted: SiteTuning, config: HostTuningCo
         found.append(note("a machine that computes does not sleep", ", ".join(config.mask), "systemd.special(7)"))
     gpus = sum(item.count for item in machine.gpus)
     if gpus > 1:
-        text = "cleared at boot on the bridges above GPUs and NICs" if config.acs == "clear" else "reported, left as it is"
+        text = (
+            "cleared at boot on the bridges above GPUs and NICs" if config.acs == "clear" else "reported, left as it is"
+        )
         found.append(note(f"ACS sends traffic between {gpus} GPUs through the root port", text, "NVIDIA/nccl#2079"))
     if fragile_cpu(machine.cpu.model):
-        text = f"warns unless microcode is {MICROCODE:#x} or later and the limit at most {POWER_LIMIT_W} W; set in the firmware"
+        text = f"warns unless microcode is {MICROCODE:#x} or later and the limit at most {POWER_LIMIT_W} W (firmware)"
         found.append(note("13th and 14th generation Core processors age at too high a voltage", text, _INTEL))
     return found
 

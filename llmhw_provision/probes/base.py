@@ -1,4 +1,4 @@
-"""What site_base is checked by: users, hosts, CAs, package sources, clock, firewall. Never a secret: modes, not texts."""
+"""What site_base is checked by: users, hosts, CAs, package sources, clock, firewall. Never a secret leaves the host."""
 
 from __future__ import annotations
 

@@ -33,7 +33,11 @@ def gates(text: str) -> tuple[Gate, ...]:
         where = (chain["family"], chain["table"])
         inside = [rule for rule in rules if (rule["family"], rule["table"]) == where]
         mine = [rule["expr"] for rule in inside if rule["chain"] == chain["name"]]
-        if chain.get("hook") != "input" or chain.get("type") != "filter" or chain["family"] not in ("ip", "ip6", "inet"):
+        if (
+            chain.get("hook") != "input"
+            or chain.get("type") != "filter"
+            or chain["family"] not in ("ip", "ip6", "inet")
+        ):
             continue
         if chain.get("policy") == "drop" or any(_ends(rule, inside) for rule in mine):
             opened = {pair for rule in inside if rule["chain"] == CHAIN for pair in _opened(rule["expr"])}

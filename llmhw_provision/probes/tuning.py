@@ -47,7 +47,9 @@ def sysctl_command(keys: tuple[str, ...]) -> Command:
 
 def sleep_command(targets: tuple[str, ...]) -> Command:
     """Asks whether targets can be reached."""
-    return Command("sleep", ("sh", "-c", 'for t; do echo "$t=$(systemctl is-enabled "$t")"; done; true', "sh", *targets), 10)
+    return Command(
+        "sleep", ("sh", "-c", 'for t; do echo "$t=$(systemctl is-enabled "$t")"; done; true', "sh", *targets), 10
+    )
 
 
 def sysctl(evidence: Evidence, key: str) -> str | None:

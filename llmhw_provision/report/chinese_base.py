@@ -31,7 +31,9 @@ BASE: dict[str, Words] = {
         "文件或其密钥被人工修改或删除",
         "执行 apply；之后 apt-get update 不应有任何警告",
     ),
-    "base-package": Words("软件包 {subject}", "被卸载，或安装过程中断", "执行 apply；dpkg --audit 会列出未完成的软件包"),
+    "base-package": Words(
+        "软件包 {subject}", "被卸载，或安装过程中断", "执行 apply；dpkg --audit 会列出未完成的软件包"
+    ),
     "base-credentials": Words("代理的凭据", "文件被人工删除", "执行 apply"),
     "base-credentials/open": Words("代理的凭据", "属主或权限被人工更改：他人可能读到密码", "执行 apply，然后更换密码"),
     "base-index": Words("Python 软件包索引", "/etc/pip.conf 被人工修改或删除", "执行 apply"),
@@ -50,7 +52,9 @@ BASE: dict[str, Words] = {
         "sysctl.d 中有更靠后的文件，或某个服务（tuned、软件包）设置了自己的值",
         "执行 apply；systemd-analyze cat-config sysctl.d 可看出哪个文件生效",
     ),
-    "tuning-sysctl/none": Words("内核参数 {subject}", "内核编译时未包含它，或其模块未加载", "除非需要该参数，否则无需处理"),
+    "tuning-sysctl/none": Words(
+        "内核参数 {subject}", "内核编译时未包含它，或其模块未加载", "除非需要该参数，否则无需处理"
+    ),
     "tuning-limits": Words(
         "会话和服务的资源限制",
         "limits.d 或 system.conf.d 中有更靠后的文件，或 systemd 尚未读取",

@@ -39,7 +39,9 @@ def rendered(family: str) -> dict[str, str]:
     files = {
         "site_base": render.files(SITE.model_dump(mode="json"), names, CONTENTS),
         "site_base-credentials": render.files(SECRET.model_dump(mode="json"), names, CONTENTS, "joe:pa55&word"),
-        "host_tuning": tuning.files(TUNING.model_copy(update={"acs": "clear"}).model_dump(mode="json"), boot["grub_drop_in"]),
+        "host_tuning": tuning.files(
+            TUNING.model_copy(update={"acs": "clear"}).model_dump(mode="json"), boot["grub_drop_in"]
+        ),
         "firewall": [render.File(path, text) for path, text in walls.items()],
     }
     return {

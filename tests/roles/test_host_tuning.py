@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from llmhw_provision.plan.model import RoleConfigs
 from llmhw_provision.plan.roles_base import HostTuningConfig, Limits
 from tests.containers.container import Container
 from tests.containers.play import Result, ansible
 from tests.containers.plugin import StartMany
+from tests.roles.checked import amiss
 
 pytestmark = pytest.mark.container
 
@@ -24,7 +26,8 @@ CONFIG = HostTuningConfig(
 )
 STATE = """find /etc /boot -xdev -not -path '/etc/ssh/*' -printf '%p %m %u %l\\n' | sort
 find /etc /boot -xdev -type f -exec sha256sum {} + | sort; sysctl -n net.core.somaxconn vm.swappiness
-systemctl show --property=DefaultLimitMEMLOCK,DefaultLimitNOFILE,DefaultLimitNOFILESoft; ls /run/llmhw 2>/dev/null; true"""
+systemctl show --property=DefaultLimitMEMLOCK,DefaultLimitNOFILE,DefaultLimitNOFILESoft
+ls /run/llmhw 2>/dev/null; true"""
 
 
 def apply(container: Container, config: HostTuningConfig = CONFIG, *, check: bool = False, **more: Any) -> Result:
@@ -62,7 +65,9 @@ def test_check_apply_apply_restart(containers: StartMany, suite: str) -> None:
         "vm.swappiness: belongs to the host of this container",
         "command line: this host has no boot loader of its own; nothing was done",
     ]
-    assert len([event for event in done.events if event.status != "skipped"]) <= 5  # one of them on the machine, and one for its facts
+    assert (
+        len([event for event in done.events if event.status != "skipped"]) <= 5
+    )  # one of them on the machine, and one for its facts
     assert apply(container).changed == ()
     assert apply(container, check=True).changed == ()
 
@@ -89,6 +94,13 @@ def test_check_apply_apply_restart(containers: StartMany, suite: str) -> None:
         "let systemd read its limits again",
     ]
     as_wanted()
+    roles = RoleConfigs(host_tuning=CONFIG)
+    elsewhere = {"tuning-sysctl vm.swappiness", "tuning-sysctl no.such.key", "tuning-command-line"}  # its host's
+    assert set(amiss(container, roles)) == elsewhere
+    container.run("sysctl -qw net.core.somaxconn=128; rm /etc/systemd/system/suspend.target; systemctl daemon-reload")
+    container.run("rm /etc/security/limits.d/90-llmhw.conf")
+    broken = {"tuning-sysctl net.core.somaxconn", "tuning-sleep suspend.target", "tuning-limits"}
+    assert set(amiss(container, roles)) == elsewhere | broken
     awake = CONFIG.model_copy(update={"mask": (), "sysctl": {}})
     assert "remove /etc/systemd/system/suspend.target" in answer(apply(container, awake), "actions")
     assert apply(container, awake).changed == ()
@@ -165,5 +177,7 @@ def test_acs_off_is_a_boot_unit_that_a_virtual_machine_never_runs(container: Con
     done = apply(container, config)
     assert "clear ACS above GPUs and NICs" in answer(done, "actions")
     assert "ACS: never cleared in a virtual machine, whose isolation it may be" in answer(done, "notes")
-    container.run("systemd-analyze verify /etc/systemd/system/llmhw-acs.service; systemctl is-enabled llmhw-acs; which setpci")
+    container.run(
+        "systemd-analyze verify /etc/systemd/system/llmhw-acs.service; systemctl is-enabled llmhw-acs; which setpci"
+    )
     assert apply(container, config).changed == ()

@@ -1,4 +1,4 @@
-"""The role site_base in containers: check, apply, apply; refusals; secrets; checks that fail when something is broken."""
+"""The role site_base in containers: check, apply, apply; refusals; secrets; checks that fail on what is broken."""
 
 import base64
 import hashlib
@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from llmhw_provision.plan.model import RoleConfigs
 from llmhw_provision.plan.roles_base import (
     AptMirror,
     Certificate,
@@ -24,6 +25,7 @@ from tests.containers.commands import call
 from tests.containers.container import Container
 from tests.containers.play import Result, ansible
 from tests.containers.plugin import StartMany
+from tests.roles.checked import amiss
 
 pytestmark = pytest.mark.container
 
@@ -65,7 +67,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     home, archive = folder / "gnupg", folder / "archive"
     home.mkdir(mode=0o700)
     (archive / "pkg/DEBIAN").mkdir(parents=True)
-    control = "Package: llmhw-probe\nVersion: 1.0\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: probe\n"
+    control = (
+        "Package: llmhw-probe\nVersion: 1.0\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: probe\n"
+    )
     (archive / "pkg/DEBIAN/control").write_text(control)
     call("dpkg-deb", "--build", str(archive / "pkg"), str(archive / "llmhw-probe_1.0_all.deb"))
     shutil.rmtree(archive / "pkg")
@@ -128,9 +132,28 @@ def test_check_apply_apply(containers: StartMany, repository: Mapping[str, Path]
     assert "http_proxy=http://proxy.example.org:3128" in container.run("systemctl show -P Environment").stdout
     assert "100" not in container.run("apt-cache policy llmhw-probe | grep Installed").stdout
     assert "1.0" in container.run("apt-cache policy llmhw-probe").stdout
-    trusted = "openssl verify -CAfile /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates/llmhw-site.crt"
+    trusted = (
+        "openssl verify -CAfile /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates/llmhw-site.crt"
+    )
     assert container.run(trusted).stdout.endswith(": OK\n")
     assert "https://pypi.example.org/simple" in container.run("cat /etc/pip.conf /etc/uv/uv.toml").stdout
+
+    roles = RoleConfigs(site_base=config)
+    assert amiss(container, roles) == {}
+    container.run("groupmod -g 903 munge; userdel slurm; sed -i '/node9/d' /etc/hosts; rm /etc/pip.conf")
+    container.run("rm /etc/apt/keyrings/llmhw-site.asc; dpkg -r llmhw-probe; : > /etc/ssl/certs/ca-certificates.crt")
+    assert set(amiss(container, roles)) == {
+        "base-user slurm",
+        "base-user munge",
+        "base-name node9",
+        "base-ca site",
+        "base-source site",
+        "base-package llmhw-probe",
+        "base-index",
+    }
+    container.run("groupmod -g 64130 munge")  # apply never renumbers
+    apply(container, config)
+    assert amiss(container, roles) == {}
 
     # what the site no longer asks for goes away; users stay, they may own files
     apply(container, NOTHING)
@@ -154,7 +177,9 @@ def test_what_is_taken_or_contradicted_is_refused_and_nothing_changed(container:
     container.run("groupadd -g 64031 ceph && useradd -u 64030 -g 64031 -M ceph && useradd -u 901 munge")
     container.run("echo '192.0.2.77 node8' >> /etc/hosts; cp /etc/apt/sources.list /root/before")
     before = container.run(STATE).stdout
-    mirror = AptMirror(name="d", uri="http://deb.debian.org/debian/", suites=("bookworm",), components=("main",), key_file="/dev/null")
+    mirror = AptMirror(
+        name="d", uri="http://deb.debian.org/debian/", suites=("bookworm",), components=("main",), key_file="/dev/null"
+    )
     config = site(
         users=(ServiceUser(name="slurm", uid=64030, gid=64031), ServiceUser(name="munge", uid=64130, gid=64130)),
         host_entries=(HostEntry(name="node8", address="192.0.2.8"),),
@@ -177,7 +202,9 @@ def test_what_is_taken_or_contradicted_is_refused_and_nothing_changed(container:
 def test_credentials_of_the_proxy_reach_root_alone(container: Container, tmp_path: Path) -> None:
     secret = tmp_path / "proxy.secret"
     secret.write_text(f"joe:{MARKER}\n")
-    config = site(proxy=Proxy(url="http://127.0.0.1:3129", no_proxy=(), credentials_file=str(secret)), packages=("tree",))
+    config = site(
+        proxy=Proxy(url="http://127.0.0.1:3129", no_proxy=(), credentials_file=str(secret)), packages=("tree",)
+    )
     secret.chmod(0o644)
     refused = apply(container, config, may_fail=True)
     assert "has mode 0644; chmod 0600" in refused.failed[0]
@@ -199,13 +226,17 @@ def test_credentials_of_the_proxy_reach_root_alone(container: Container, tmp_pat
     assert container.run(["grep", "-c", "-a", "-e", MARKER, "-e", encoded, "/root/seen"], check=False).stdout == "0\n"
     basic = base64.b64encode(f"joe:{MARKER}".encode()).decode()
     assert f"Proxy-Authorization: Basic {basic}" in container.run("cat /root/asked").stdout
-    found = container.run(f"grep -rlF -e '{MARKER}' -e '{encoded}' /etc /usr/local /var /root /run 2>/dev/null", check=False)
+    found = container.run(
+        f"grep -rlF -e '{MARKER}' -e '{encoded}' /etc /usr/local /var /root /run 2>/dev/null", check=False
+    )
     paths = found.stdout.split()
     assert sorted(paths) == ["/etc/apt/apt.conf.d/30llmhw-proxy", "/etc/llmhw/proxy.env"]
     assert container.run(["stat", "-c", "%a %U", *paths]).stdout == "600 root\n" * 2
     assert "MARKER" not in container.run("systemctl show -P Environment; runuser -u nobody env").stdout
 
+    assert list(amiss(container, RoleConfigs(site_base=config))) == ["base-package tree"]
     container.run("chmod 0644 /etc/llmhw/proxy.env")
+    assert amiss(container, RoleConfigs(site_base=config))["base-credentials"].startswith("fail: /etc/llmhw/proxy.env")
     wanted = config.model_copy(update={"packages": ()})
     assert actions(apply(container, wanted)) == ["give /etc/llmhw/proxy.env to root with mode 0600"]
     open_proxy = wanted.model_copy(update={"proxy": Proxy(url="http://127.0.0.1:3129", no_proxy=())})
@@ -232,7 +263,9 @@ def test_a_mirror_that_is_signed_by_another_key_is_refused(
 
 
 def test_only_the_sites_mirror_is_left(container: Container, repository: Mapping[str, Path]) -> None:
-    config = site(apt_mirrors=whole_site(container, repository).apt_mirrors, mirrors_only=True, packages=("llmhw-probe",))
+    config = site(
+        apt_mirrors=whole_site(container, repository).apt_mirrors, mirrors_only=True, packages=("llmhw-probe",)
+    )
     assert "set /etc/apt/sources.list aside" in actions(apply(container, config))
     assert "deb.debian.org" not in container.run("apt-get indextargets").stdout
     assert "deb.debian.org" in container.run("cat /etc/apt/sources.list.llmhw-aside").stdout

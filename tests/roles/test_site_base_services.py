@@ -1,12 +1,14 @@
-"""Clock and firewall of site_base: ports open between the site's hosts only, site rules kept, over reload and restart."""
+"""Clock and firewall of site_base: planned ports open for the site's hosts only, site rules kept, over reload."""
 
 from collections.abc import Sequence
 
 import pytest
 
+from llmhw_provision.plan.model import RoleConfigs
 from llmhw_provision.plan.roles_base import Firewall
 from tests.containers.container import Container
 from tests.containers.plugin import StartMany
+from tests.roles.checked import amiss
 from tests.roles.test_site_base import NOTHING, STATE, actions, apply, site
 
 pytestmark = pytest.mark.container
@@ -69,6 +71,10 @@ def test_a_dropping_nftables_lets_the_sites_hosts_in_and_nobody_else(containers:
         assert sum("jump llmhw" in line for line in now) == 1
 
     as_wanted()
+    roles = RoleConfigs(site_base=config)
+    assert amiss(first, roles) == {}
+    first.run("nft flush chain inet filter llmhw")
+    assert amiss(first, roles)["base-firewall"].startswith("fail: inet filter input drops 6000-6002/tcp from ")
     first.run("systemctl reload nftables")
     as_wanted()
     first.run("systemctl restart nftables")
@@ -110,6 +116,50 @@ def test_rules_that_another_service_loads_are_followed_by_a_unit_of_ours(contain
     first.restart()
     serve(first, 6001)
     assert reaches(second, first, 6001)
+
+
+def test_ufw_lets_the_sites_hosts_in_beside_the_sites_own_rules(containers: StartMany) -> None:
+    first, second, third = containers(3, options=_ADMIN)
+    first.run("apt-get update -q && apt-get install -yq --no-install-recommends ufw iptables")
+    first.run("ufw allow 22/tcp && ufw allow 8080/tcp comment 'site rule' && ufw --force enable")
+    serve(first, 6001)
+    config = site(firewall=opened(first, second))
+    assert not reaches(second, first, 6001)
+    assert amiss(first, RoleConfigs(site_base=config))["base-firewall"].startswith("fail: ufw lets nothing in")
+    before = first.run(STATE).stdout
+    foreseen = actions(apply(first, config, check=True))
+    assert first.run(STATE).stdout == before
+    assert actions(apply(first, config)) == foreseen
+    assert apply(first, config).changed == ()
+    assert (reaches(second, first, 6001), reaches(third, first, 6001)) == (True, False)
+    assert amiss(first, RoleConfigs(site_base=config)) == {}
+    first.run("ufw reload")
+    assert (reaches(second, first, 6001), reaches(third, first, 6001)) == (True, False)
+    assert "site rule" in first.run("ufw show added").stdout
+    apply(first, NOTHING)
+    assert "llmhw" not in first.run("ufw show added").stdout
+
+
+def test_firewalld_gets_a_policy_of_ours_and_its_zones_stay(containers: StartMany) -> None:
+    first, second, third = containers(3, options=_ADMIN)
+    first.run("apt-get update -q && apt-get install -yq --no-install-recommends firewalld")
+    first.run("firewall-cmd --permanent --add-port=8080/tcp && firewall-cmd --reload")
+    serve(first, 6001)
+    config = site(firewall=opened(first, second))
+    assert not reaches(second, first, 6001)
+    zones = first.run("cat /etc/firewalld/zones/*; firewall-cmd --permanent --list-all-zones").stdout
+    first.run("firewall-cmd --add-port=9090/tcp")
+    assert "rules that a reload would lose" in apply(first, config, may_fail=True).failed[0]
+    assert first.run("ls /etc/firewalld/policies").stdout == ""
+    first.run("firewall-cmd --reload")
+    apply(first, config)
+    assert apply(first, config).changed == ()
+    assert (reaches(second, first, 6001), reaches(third, first, 6001)) == (True, False)
+    assert first.run("cat /etc/firewalld/zones/*; firewall-cmd --permanent --list-all-zones").stdout == zones
+    assert amiss(first, RoleConfigs(site_base=config)) == {}
+    first.restart()
+    serve(first, 6001)
+    assert (reaches(second, first, 6001), reaches(third, first, 6001)) == (True, False)
 
 
 def test_without_a_firewall_none_is_switched_on(container: Container) -> None:

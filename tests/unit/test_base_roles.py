@@ -36,7 +36,9 @@ def test_hosts_that_say_otherwise_are_refused_but_the_installers_line_is_not() -
     entries = [{"name": "n1", "address": "192.0.2.1"}, {"name": "n2", "address": "192.0.2.2"}]
     lines = ["127.0.1.1 n1.example n1", "192.0.2.2 n2 # right", "::1 n2", "192.0.2.9 n2 # wrong", "# 192.0.2.8 n2", ""]
     assert decide.host_refusals(entries, lines, "n1") == ["/etc/hosts says n2 is 192.0.2.9, the plan says 192.0.2.2"]
-    assert decide.host_refusals(entries, ["127.0.1.1 n1"], "n2") == ["/etc/hosts says n1 is 127.0.1.1, the plan says 192.0.2.1"]
+    assert decide.host_refusals(entries, ["127.0.1.1 n1"], "n2") == [
+        "/etc/hosts says n1 is 127.0.1.1, the plan says 192.0.2.1"
+    ]
 
 
 def test_a_second_source_for_the_same_archive_is_found_in_both_forms() -> None:
@@ -72,7 +74,10 @@ def test_blocks_come_and_go_and_the_rest_stays() -> None:
     text = "127.0.0.1 localhost\n# by hand\n"
     there = files.with_block(text, ["192.0.2.1 n1"])
     assert there == text + "# BEGIN llmhw-provision\n192.0.2.1 n1\n# END llmhw-provision\n"
-    assert files.with_block(there + "after\n", ["x"]) == text + "after\n# BEGIN llmhw-provision\nx\n# END llmhw-provision\n"
+    assert (
+        files.with_block(there + "after\n", ["x"])
+        == text + "after\n# BEGIN llmhw-provision\nx\n# END llmhw-provision\n"
+    )
     assert files.with_block(there, []) == text
 
 
@@ -233,7 +238,15 @@ def test_a_secret_is_read_whole_also_from_a_vault(tmp_path: Path) -> None:
     (tmp_path / "play.yml").write_text(json.dumps(play))
     environment = {**os.environ, "ANSIBLE_LOOKUP_PLUGINS": str(role_modules.ROLES / "site_base/lookup_plugins")}
     environment |= {"HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"}
-    command = [sys.executable, "-m", "ansible", "playbook", "--vault-password-file", str(password), str(tmp_path / "play.yml")]
+    command = [
+        sys.executable,
+        "-m",
+        "ansible",
+        "playbook",
+        "--vault-password-file",
+        str(password),
+        str(tmp_path / "play.yml"),
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

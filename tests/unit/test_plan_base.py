@@ -68,7 +68,10 @@ def test_hosts_of_a_site_know_and_reach_each_other() -> None:
 def test_what_the_site_asks_for_is_planned_said_and_created() -> None:
     asked = {
         "certificates": ["ca/Site_CA.pem"],
-        "mirrors": {"apt": [{"name": "m", "uri": "http://m/debian", "suites": ["bookworm"], "key_file": "k.asc"}], "only": True},
+        "mirrors": {
+            "apt": [{"name": "m", "uri": "http://m/debian", "suites": ["bookworm"], "key_file": "k.asc"}],
+            "only": True,
+        },
         "proxy": {"url": "http://proxy:3128", "credentials_file": "secrets/proxy"},
         "time_servers": ["192.0.2.123"],
         "users": [{"name": "slurm", "uid": 64030}],
@@ -79,7 +82,13 @@ def test_what_the_site_asks_for_is_planned_said_and_created() -> None:
     assert config.certificates[0].name == "site-ca"
     assert config.users[0].gid == 64030
     text = "\n".join(found.hosts[0].creates)
-    for words in ("trust in the CA site-ca", "source m", "set aside", "proxy http://proxy:3128", "user slurm with uid 64030"):
+    for words in (
+        "trust in the CA site-ca",
+        "source m",
+        "set aside",
+        "proxy http://proxy:3128",
+        "user slurm with uid 64030",
+    ):
         assert words in text
     assert "apt only, in files that root alone reads" in notes(found)
     assert "secrets/proxy" in "".join(render_inventory(found).values())
@@ -147,7 +156,13 @@ def test_a_virtual_machine_is_tuned_only_when_asked_and_never_at_its_boot_loader
 
 
 def test_the_site_overrides_and_the_note_says_so() -> None:
-    asked = {"profile": "desktop", "sysctl": {"vm.swappiness": "1"}, "sleep": True, "command_line": ["iommu=off"], "acs": "clear"}
+    asked = {
+        "profile": "desktop",
+        "sysctl": {"vm.swappiness": "1"},
+        "sleep": True,
+        "command_line": ["iommu=off"],
+        "acs": "clear",
+    }
     found = plan(host_tuning=asked)
     config = found.hosts[0].roles.host_tuning
     assert config

@@ -129,7 +129,9 @@ class Tuning:
             return []
         if self._module.get_bin_path("setpci") is None:
             self.missing.append(self.paths["setpci"])
-        shown = self._out(["systemctl", "show", "--property=ActiveState,ConditionResult", render.ACS_UNIT], may_fail=True)
+        shown = self._out(
+            ["systemctl", "show", "--property=ActiveState,ConditionResult", render.ACS_UNIT], may_fail=True
+        )
         if "ActiveState=active" in shown:
             return []
         if os.path.exists(f"{render.UNITS}/{render.ACS_UNIT}") and self._virtual():
@@ -170,7 +172,7 @@ class Tuning:
 
     def _grubby(self, wanted: list[str], running: list[str]) -> list[tuple[str, str, Any]]:
         info = self._out(["grubby", "--info=DEFAULT"])
-        missing = boot.lacking(wanted, boot.grubby_field(info, 'args'))
+        missing = boot.lacking(wanted, boot.grubby_field(info, "args"))
         if missing:
             entry = read(f"{BLS}/{boot.grubby_field(info, 'id')}.conf")
             if not entry:

@@ -71,7 +71,9 @@ class Base:
         if lines or BLOCK in hosts:
             wanted.append(File(HOSTS, with_block(hosts, lines)))
         if self.paths["chrony_conf"] and os.path.exists(self.paths["chrony_conf"]):
-            block = [f"sourcedir {os.path.dirname(self.paths['chrony_sources'])}"] if self.config["time_servers"] else []
+            block = (
+                [f"sourcedir {os.path.dirname(self.paths['chrony_sources'])}"] if self.config["time_servers"] else []
+            )
             text = read(self.paths["chrony_conf"])
             wanted += [File(self.paths["chrony_conf"], with_block(text, block))] if block or BLOCK in text else []
         return wanted

@@ -101,7 +101,9 @@ class Services:
             ruleset = self._out(["nft", "-j", "list", "ruleset"])
             for chain in self._chains():
                 if not firewall.in_force(ruleset, chain, self._ports, self._sources):
-                    opened = f"open {', '.join(self._ports)} for {len(self._sources)} hosts in {chain.family} {chain.table}"
+                    opened = (
+                        f"open {', '.join(self._ports)} for {len(self._sources)} hosts in {chain.family} {chain.table}"
+                    )
                     found.append(("nftables", opened))
         elif f"jump {firewall.CHAIN}" in self._out(["nft", "list", "ruleset"], may_fail=True):
             found.append(("close", "take our chain out of the firewall"))

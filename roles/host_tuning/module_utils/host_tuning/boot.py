@@ -43,7 +43,9 @@ def kept_entry(entry: str) -> str:
     """The menu entry under a name and an id of its own."""
     head, rest = entry.split("\n", 1)
     head = re.sub(r"\$menuentry_id_option\s+(\S+)", f"--id {_ID}", head)
-    head = re.sub(r"^menuentry\s+('[^']*'|\"[^\"]*\")", "menuentry 'Before llmhw-provision changed the command line'", head)
+    head = re.sub(
+        r"^menuentry\s+('[^']*'|\"[^\"]*\")", "menuentry 'Before llmhw-provision changed the command line'", head
+    )
     return f"{head}\n{rest}"
 
 

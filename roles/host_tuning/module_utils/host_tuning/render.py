@@ -34,7 +34,11 @@ def files(config: Mapping[str, Any], grub_drop_in: str = "") -> list[File]:
     memlock = "unlimited" if limits.get("memlock_kib") is None else str(limits["memlock_kib"])
     manager = "infinity" if memlock == "unlimited" else f"{memlock}K"
     soft, hard = limits["nofile_soft"], limits["nofile_hard"]
-    lines = [f"{who} {item}" for who in ("*", "root") for item in (f"- memlock {memlock}", f"soft nofile {soft}", f"hard nofile {hard}")]
+    lines = [
+        f"{who} {item}"
+        for who in ("*", "root")
+        for item in (f"- memlock {memlock}", f"soft nofile {soft}", f"hard nofile {hard}")
+    ]
     found = [
         File(SYSCTL, _sysctl(config["sysctl"]) if config["sysctl"] else None),
         File(LIMITS, HEAD + "\n".join(lines) + "\n"),
@@ -61,7 +65,7 @@ def policy_commands(config: Mapping[str, Any]) -> list[str]:
     """What the boot unit runs to set governor and huge pages."""
     found = []
     if config["governor"] != AS_FOUND:
-        text = f"for f in {GOVERNORS}; do [ -e \"$f\" ] && echo {config['governor']} > \"$f\"; done; true"
+        text = f'for f in {GOVERNORS}; do [ -e "$f" ] && echo {config["governor"]} > "$f"; done; true'
         found.append(f"/bin/sh -c '{text}'")
     if config["hugepages"] != AS_FOUND:
         found.append(f"/bin/sh -c '[ ! -e {HUGEPAGES} ] || echo {config['hugepages']} > {HUGEPAGES}'")
@@ -72,7 +76,10 @@ def unit(name: str, what: str, commands: list[str], more: str = "") -> list[File
     """A oneshot unit that is enabled, or its absence when there is nothing to run."""
     lines = "".join(f"ExecStart={command}\n" for command in commands)
     text = HEAD + _UNIT.format(what=what, more=more, commands=lines) if commands else None
-    return [File(f"{UNITS}/{name}", text), File(f"{WANTS}/{name}", f"../{name}" if commands else None, link=bool(commands))]
+    return [
+        File(f"{UNITS}/{name}", text),
+        File(f"{WANTS}/{name}", f"../{name}" if commands else None, link=bool(commands)),
+    ]
 
 
 def grub(arguments: list[str]) -> str:
@@ -81,7 +88,9 @@ def grub(arguments: list[str]) -> str:
 
 
 # Clears the seven control bits of every bridge on the way from a GPU or RDMA NIC to the root.
-ACS = HEAD.replace("# W", "#!/bin/sh\n# W") + """
+ACS = (
+    HEAD.replace("# W", "#!/bin/sh\n# W")
+    + """
 sys=${LLMHW_SYS:-/sys}
 for device in "$sys"/bus/pci/devices/*; do
     read -r class < "$device/class" || continue
@@ -97,3 +106,4 @@ for device in "$sys"/bus/pci/devices/*; do
     done
 done
 """
+)

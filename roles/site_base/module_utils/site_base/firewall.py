@@ -143,7 +143,9 @@ def firewalld_files(ports: Sequence[str], sources: Sequence[str]) -> dict[str, s
         for port in ports:
             number, _, protocol = port.partition("/")
             source = f'<source ipset="llmhw-{family}"/>'
-            rules += f'  <rule family="{family}">{source}<port port="{number}" protocol="{protocol}"/><accept/></rule>\n'
+            rules += (
+                f'  <rule family="{family}">{source}<port port="{number}" protocol="{protocol}"/><accept/></rule>\n'
+            )
     zones = '  <ingress-zone name="ANY"/>\n  <egress-zone name="HOST"/>\n'
     files[POLICY] = f'{head}<policy priority="-100" target="CONTINUE">\n{zones}{rules}</policy>\n'
     return files

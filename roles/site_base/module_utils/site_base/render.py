@@ -21,7 +21,9 @@ def files(
     """Every file but those of blocks in shared files. `contents`: file on the controller to its text."""
     proxy = config.get("proxy")
     found = _certificates(config, paths, contents)
-    found += _apt(config, paths, contents) if paths["family"] == "debian" else _dnf(config, paths, contents, credentials)
+    found += (
+        _apt(config, paths, contents) if paths["family"] == "debian" else _dnf(config, paths, contents, credentials)
+    )
     found += proxy_files(proxy, paths, credentials) if proxy else []
     if config.get("python_index"):
         found += [
@@ -107,7 +109,7 @@ def forms(credentials: str) -> set[str]:
 
 def list_name(address: str) -> str:
     """How apt names the list of `address` (without its scheme) below /var/lib/apt/lists."""
-    return "".join(f"%{ord(c):02x}" if c in "\\|{}[]<>\"^~_=!@#$%&*" else c for c in address).replace("/", "_")
+    return "".join(f"%{ord(c):02x}" if c in '\\|{}[]<>"^~_=!@#$%&*' else c for c in address).replace("/", "_")
 
 
 def proxy_files(proxy: Mapping[str, Any], paths: Mapping[str, Any], credentials: str) -> list[File]:
