@@ -29,7 +29,7 @@ def _users(host: HostPlan) -> tuple[str, ...]:
 
 
 def _names(host: HostPlan) -> tuple[str, ...]:
-    return tuple(entry.name for entry in host.roles.site_base.host_entries) if host.roles.site_base else ()
+    return _when(host, "host_entries")
 
 
 def _certificates(host: HostPlan) -> tuple[str, ...]:
@@ -75,14 +75,20 @@ def user(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     return compared(f"uid {found.uid}, gid {found.gid if found.gid is not None else 'none'}", expected)
 
 
-def name(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
-    """The name of a host of the site stands for its address, also on that host itself."""
-    wanted = next(item.address for item in _config(host).host_entries if item.name == subject)
-    found = base.addresses(evidence, subject)
-    loops = [address for address in found if address.startswith("127.") or address == "::1"]
-    if wanted not in found:
-        return failed(", ".join(found) or "unknown", wanted)
-    return warned(f"{wanted} and {', '.join(loops)}", wanted, "loopback") if loops else passed(wanted, wanted)
+def names(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
+    """Each name of a host of the site stands for its address, also on that host itself."""
+    entries = _config(host).host_entries
+    found = {entry.name: base.addresses(evidence, entry.name) for entry in entries}
+    expected = f"{len(entries)} names, each for its address"
+    wrong = [
+        f"{entry.name} is {', '.join(found[entry.name]) or 'unknown'}, not {entry.address}"
+        for entry in entries
+        if entry.address not in found[entry.name]
+    ]
+    if wrong:
+        return failed("; ".join(wrong[:3]) + (f"; {len(wrong) - 3} more" if len(wrong) > 3 else ""), expected)
+    loops = [name for name, known in found.items() if any(item.startswith("127.") or item == "::1" for item in known)]
+    return warned(f"{', '.join(loops)} is also loopback", expected, "loopback") if loops else passed(expected, expected)
 
 
 def certificate(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
@@ -183,12 +189,13 @@ def commands(host: HostPlan) -> tuple[Command, ...]:
     wanted: list[Command] = []
     for names, command in (
         (_users(host), base.users_command),
-        (_names(host), base.hosts_command),
         (_certificates(host), base.trust_command),
         (_sources(host), base.sources_command),
         (_packages(host), base.packages_command),
     ):
         wanted += [command(names)] if names else []
+    if _names(host):
+        wanted.append(base.hosts_command(tuple(entry.name for entry in _config(host).host_entries)))
     wanted += [base.PROXY] if _proxy(host) else []
     wanted += [base.PIP] if _when(host, "python_index") else []
     wanted += [base.CLOCK] if _when(host, "time_servers") else []
@@ -206,7 +213,7 @@ def _time(host: HostPlan) -> tuple[str, ...]:
 _PAGE, _WALL = "site-base", "site-firewall"
 CHECKS = (
     Check("base-user", "base", ("quick",), "major", _PAGE, "site-users", _users, user),
-    Check("base-name", "base", ("quick",), "major", _PAGE, "host-names", _names, name),
+    Check("base-names", "base", ("quick",), "major", _PAGE, "host-names", _names, names),
     Check("base-ca", "base", ("quick",), "major", _PAGE, "ca-trust", _certificates, certificate),
     Check("base-source", "base", ("quick",), "major", _PAGE, "package-sources", _sources, source),
     Check("base-package", "base", ("quick",), "minor", _PAGE, "packages", _packages, package),

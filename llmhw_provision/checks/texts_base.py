@@ -24,13 +24,13 @@ BASE: dict[str, Words] = {
         "apply has not run yet, or the user was removed by hand",
         "run apply",
     ),
-    "base-name": Words(
-        "the name {subject} stands for its address",
+    "base-names": Words(
+        "the site's hosts are known by name",
         "the block in /etc/hosts was edited, or DNS says something else",
         "run apply; getent ahosts NAME shows what is in force",
     ),
-    "base-name/loopback": Words(
-        "the name {subject} stands for its address",
+    "base-names/loopback": Words(
+        "the site's hosts are known by name",
         "the installer wrote 127.0.1.1 for the host itself: gloo and MPI would offer it to other hosts",
         "take the line with 127.0.1.1 out of /etc/hosts",
     ),

@@ -16,12 +16,13 @@ for b in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
 [ ! -e "$b" ] || { tr -d '\\r\\n' < "$b" | grep -qF -e "$body" && echo trusted; }; done; done; done; true"""
 # A repository file may hold credentials of the proxy: only these keys leave the host.
 _SOURCES = """for n; do echo "== $n"
-for f in "/etc/apt/sources.list.d/llmhw-$n.sources" "/etc/yum.repos.d/llmhw-$n.repo"; do [ -e "$f" ] || continue
+for f in "/etc/apt/sources.list.d/llmhw-site-$n.sources" "/etc/yum.repos.d/llmhw-site-$n.repo"; do
+[ -e "$f" ] || continue
 sed -nE 's/^(URIs: |baseurl=)/uri=/p; s/^(Signed-By: |gpgkey=file:..)/key=/p' "$f"
 k=$(sed -nE 's/^(Signed-By: |gpgkey=file:..)//p' "$f"); [ ! -s "$k" ] || echo key-there; done; done; true"""
 _HOSTS = 'for n; do echo "== $n"; getent ahosts "$n" | while read -r a _; do echo "$a"; done | sort -u; done; true'
 _STAT = 'stat -c "%n|%U|%G|%a|%F" "$@" 2>&1; true'
-_FIREWALL = """echo "== ufw"; systemctl is-active --quiet ufw && ufw show added
+_FIREWALL = """echo "== ufw"; grep -qs ^ENABLED=yes /etc/ufw/ufw.conf && ufw show added
 echo "== firewalld"; systemctl is-active --quiet firewalld && firewall-cmd --info-policy=llmhw
 echo "== nft"; nft -j list ruleset 2>/dev/null; true"""
 _CLOCK = """echo "== ntp"; timedatectl show -p NTPSynchronized --value

@@ -16,7 +16,9 @@ _POLICY = """echo "== governor"; cat /sys/devices/system/cpu/cpu*/cpufreq/scalin
 echo "== hugepages"; cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null
 echo "== command-line"; cat /proc/cmdline"""
 # Every PCI bridge on the way from a GPU or an RDMA NIC to the root, with its configuration space.
-_ACS = """for d in /sys/bus/pci/devices/*; do read -r c < "$d/class" && read -r v < "$d/vendor" || continue
+_ACS = """n=0; for d in /sys/bus/pci/devices/*; do read -r c < "$d/class" && read -r v < "$d/vendor" || continue
+case $v:$c in 0x10de:0x03*) n=$((n + 1));; esac; done; echo "gpus $n"
+for d in /sys/bus/pci/devices/*; do read -r c < "$d/class" && read -r v < "$d/vendor" || continue
 case $v:$c in 0x10de:0x03*|0x15b3:0x02*) b=$(readlink -f "$d")
 while b=${b%/*} && [ -e "$b/class" ]; do echo "$b"; done;; esac; done | sort -u |
 while read -r b; do echo "${b##*/} $(od -An -v -tx1 "$b/config" | tr -d ' \\n')"; done"""
@@ -120,17 +122,20 @@ def parse_acs(config: bytes) -> tuple[str, ...] | None:
     return None
 
 
-def acs(evidence: Evidence) -> dict[str, tuple[str, ...]]:
-    """Bridges above GPUs and NICs that have ACS, with the control bits that are set."""
+def acs(evidence: Evidence) -> tuple[int, dict[str, tuple[str, ...]]]:
+    """Number of GPUs, and the bridges above GPUs and NICs that have ACS, with the control bits that are set."""
     found = {}
-    for line in lines("PCI configuration space", output(evidence, ACS.key)):
+    first, *rest = lines("PCI configuration space", output(evidence, ACS.key)) or [""]
+    if not re.match(r"^gpus [0-9]+$", first):
+        raise unreadable("PCI configuration space", first)
+    for line in rest:
         address, _, text = line.partition(" ")
         if not re.match(r"^[0-9a-f:.]+$", address) or len(text) % 2 or not re.match(r"^[0-9a-f]{128,}$", text):
             raise unreadable("PCI configuration space", line)
         bits = parse_acs(bytes.fromhex(text))
         if bits is not None:
             found[address] = bits
-    return found
+    return int(first.split()[1]), found
 
 
 def care(evidence: Evidence) -> Care:

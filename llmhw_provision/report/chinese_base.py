@@ -11,13 +11,13 @@ BASE: dict[str, Words] = {
         "先确认没有文件属于旧编号（find / -xdev -uid 旧编号），再执行 usermod 和 groupmod",
     ),
     "base-user/absent": Words("用户 {subject} 的编号", "尚未执行 apply，或该用户被人工删除", "执行 apply"),
-    "base-name": Words(
-        "主机名 {subject} 对应其地址",
+    "base-names": Words(
+        "本站点的主机名对应正确的地址",
         "/etc/hosts 中的段落被修改，或 DNS 给出不同的结果",
         "执行 apply；用 getent ahosts 主机名 查看现行结果",
     ),
-    "base-name/loopback": Words(
-        "主机名 {subject} 对应其地址",
+    "base-names/loopback": Words(
+        "本站点的主机名对应正确的地址",
         "安装程序为本机写入了 127.0.1.1：gloo 和 MPI 会把它告诉其他主机",
         "从 /etc/hosts 中删除 127.0.1.1 所在的行",
     ),

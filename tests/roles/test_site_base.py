@@ -96,7 +96,7 @@ def whole_site(container: Container, repository: Mapping[str, Path]) -> SiteBase
         container.run("systemd-run --unit=archive --working-directory=/srv/archive python3 -m http.server 8000")
         container.run("until curl -fs http://127.0.0.1:8000/InRelease >/dev/null; do sleep 0.1; done")
     mirror = AptMirror(
-        name="site", uri="http://127.0.0.1:8000", suites=("./",), components=(), key_file=str(repository["key"])
+        name="mirror", uri="http://127.0.0.1:8000", suites=("./",), components=(), key_file=str(repository["key"])
     )
     return site(
         certificates=(Certificate(name="site", file=str(repository["ca"])),),
@@ -120,7 +120,9 @@ def test_check_apply_apply(containers: StartMany, repository: Mapping[str, Path]
     assert actions(foreseen) == actions(done)
     assert set(foreseen.changed) == set(done.changed)
     assert actions(done)[:2] == ["add user slurm with uid 64030", "add user munge with uid 64130"]
-    assert {"write /etc/apt/sources.list.d/llmhw-site.sources", "add the CAs to the trust store"} <= set(actions(done))
+    assert {"write /etc/apt/sources.list.d/llmhw-site-mirror.sources", "add the CAs to the trust store"} <= set(
+        actions(done)
+    )
     settled = container.run(STATE).stdout
     assert settled != before
     assert apply(container, config).changed == ()
@@ -141,13 +143,15 @@ def test_check_apply_apply(containers: StartMany, repository: Mapping[str, Path]
     roles = RoleConfigs(site_base=config)
     assert amiss(container, roles) == {}
     container.run("groupmod -g 903 munge; userdel slurm; sed -i '/node9/d' /etc/hosts; rm /etc/pip.conf")
-    container.run("rm /etc/apt/keyrings/llmhw-site.asc; dpkg -r llmhw-probe; : > /etc/ssl/certs/ca-certificates.crt")
+    container.run(
+        "rm /etc/apt/keyrings/llmhw-site-mirror.asc; dpkg -r llmhw-probe; : > /etc/ssl/certs/ca-certificates.crt"
+    )
     assert set(amiss(container, roles)) == {
         "base-user slurm",
         "base-user munge",
-        "base-name node9",
+        "base-names",
         "base-ca site",
-        "base-source site",
+        "base-source mirror",
         "base-package llmhw-probe",
         "base-index",
     }

@@ -142,7 +142,7 @@ def test_ufw_lets_the_sites_hosts_in_beside_the_sites_own_rules(containers: Star
 
 def test_firewalld_gets_a_policy_of_ours_and_its_zones_stay(containers: StartMany) -> None:
     first, second, third = containers(3, options=_ADMIN)
-    first.run("apt-get update -q && apt-get install -yq --no-install-recommends firewalld")
+    first.run("apt-get update -q && apt-get install -yq --no-install-recommends firewalld netbase")
     first.run("firewall-cmd --permanent --add-port=8080/tcp && firewall-cmd --reload")
     serve(first, 6001)
     config = site(firewall=opened(first, second))

@@ -30,7 +30,7 @@ from tests.unit.recordings import recorded, replaced, swapped
 BASE = SiteBaseConfig(
     certificates=(Certificate(name="site", file="ca/site.pem"),),
     apt_mirrors=(
-        AptMirror(name="site", uri="http://127.0.0.1:8000", suites=("./",), components=(), key_file="keys/site.asc"),
+        AptMirror(name="mirror", uri="http://127.0.0.1:8000", suites=("./",), components=(), key_file="keys/site.asc"),
     ),
     dnf_mirrors=(),
     mirrors_only=False,
@@ -65,7 +65,7 @@ def bridge(address: str, control: int) -> bytes:
 
 
 def acs(*lines: bytes) -> Evidence:
-    return replaced(recorded("based"), "acs", Result(0, b"".join(lines), b"", 0.1))
+    return replaced(recorded("based"), "acs", Result(0, b"gpus 2\n" + b"".join(lines), b"", 0.1))
 
 
 GOOD = acs(bridge("0000:00:01.0", 0), bridge("0000:40:01.0", 0))
@@ -73,13 +73,13 @@ BROKEN: list[tuple[str, Evidence, str, str]] = [
     ("base-user slurm", swapped(GOOD, "site-users", "slurm:x:64030:64030", "slurm:x:999:64030"), "fail", "uid 999"),
     ("base-user munge", swapped(GOOD, "site-users", "munge:x:64130:\n", "munge:x:1:\n"), "fail", "gid 1"),
     ("base-user munge", swapped(GOOD, "site-users", "munge:", "other:"), "fail", "no such user"),
-    ("base-name node8", swapped(GOOD, "host-names", "192.0.2.8\n", ""), "fail", "unknown"),
-    ("base-name node8", swapped(GOOD, "host-names", "192.0.2.8", "192.0.2.77"), "fail", "192.0.2.77"),
-    ("base-name node9", swapped(GOOD, "host-names", "192.0.2.9", "127.0.1.1\n192.0.2.9"), "warn", "127.0.1.1"),
+    ("base-names", swapped(GOOD, "host-names", "192.0.2.8\n", ""), "fail", "node8 is unknown, not 192.0.2.8"),
+    ("base-names", swapped(GOOD, "host-names", "192.0.2.8", "192.0.2.77"), "fail", "node8 is 192.0.2.77"),
+    ("base-names", swapped(GOOD, "host-names", "192.0.2.9", "127.0.1.1\n192.0.2.9"), "warn", "node9 is also loopback"),
     ("base-ca site", swapped(GOOD, "ca-trust", "trusted\n", ""), "fail", "not trusted"),
-    ("base-source site", swapped(GOOD, "package-sources", "key-there\n", ""), "fail", "missing"),
-    ("base-source site", swapped(GOOD, "package-sources", ":8000", ":8001"), "fail", "http://127.0.0.1:8001"),
-    ("base-source site", swapped(GOOD, "package-sources", "uri=", "none="), "fail", "no such source"),
+    ("base-source mirror", swapped(GOOD, "package-sources", "key-there\n", ""), "fail", "missing"),
+    ("base-source mirror", swapped(GOOD, "package-sources", ":8000", ":8001"), "fail", "http://127.0.0.1:8001"),
+    ("base-source mirror", swapped(GOOD, "package-sources", "uri=", "none="), "fail", "no such source"),
     ("base-package llmhw-probe", swapped(GOOD, "packages", " installed", " config-files"), "fail", "config-files"),
     (
         "base-credentials",
@@ -187,6 +187,11 @@ def test_the_control_bits_are_found_behind_other_capabilities_and_loops_end() ->
     loop = bytearray(4096)
     loop[0x100:0x104] = (0x0001 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
     assert tuning.parse_acs(bytes(loop)) is None
+
+
+def test_one_gpu_has_no_other_to_talk_to() -> None:
+    one = swapped(acs(bridge("0000:00:01.0", 0x1D)), "acs", "gpus 2", "gpus 1")
+    assert findings(one)["tuning-acs"].status == "pass"
 
 
 def test_no_role_no_question() -> None:

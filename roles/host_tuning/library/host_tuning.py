@@ -31,7 +31,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_modules import initramfs
-from ansible.module_utils.host_modules.files import File, differing, put, read
+from ansible.module_utils.host_modules.files import File, differing, mode_of, put, read
 from ansible.module_utils.host_tuning import boot, render
 
 BLS, BLS_KEPT = "/boot/loader/entries", "/boot/loader/entries/llmhw-before.conf"
@@ -188,7 +188,7 @@ class Tuning:
         kinds = {kind for kind, _, _ in todo}
         for kind, _, what in todo:
             if kind == "custom":  # before the entry it keeps is written anew
-                put(File(self.paths["grub_custom"], what or None, 0o600))
+                put(File(self.paths["grub_custom"], what or None, mode_of(self.paths["grub_custom"], 0o600)))
         for kind, _, what in todo:
             if kind == "file":
                 put(what)
@@ -247,6 +247,8 @@ def main() -> None:
             module.fail_json(msg=f"done, yet without effect: {'; '.join(left)}")
     if not module.check_mode:
         tuning.want_reboot()
+    for note in tuning.notes:
+        module.warn(note)
     actions = [text for _, text, _ in todo]
     module.exit_json(changed=bool(todo), actions=actions, notes=tuning.notes, missing=tuning.missing)
 

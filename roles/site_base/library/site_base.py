@@ -32,7 +32,16 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.host_modules.files import BLOCK, File, differing, outside_block, put, read, with_block
+from ansible.module_utils.host_modules.files import (
+    BLOCK,
+    File,
+    differing,
+    mode_of,
+    outside_block,
+    put,
+    read,
+    with_block,
+)
 from ansible.module_utils.site_base import decide, render
 
 HOSTS = "/etc/hosts"
@@ -69,21 +78,25 @@ class Base:
         lines = [f"{entry['address']} {entry['name']}" for entry in self.config["host_entries"]]
         hosts = read(HOSTS)
         if lines or BLOCK in hosts:
-            wanted.append(File(HOSTS, with_block(hosts, lines)))
+            wanted.append(File(HOSTS, with_block(hosts, lines), mode_of(HOSTS)))
         if self.paths["chrony_conf"] and os.path.exists(self.paths["chrony_conf"]):
             block = (
                 [f"sourcedir {os.path.dirname(self.paths['chrony_sources'])}"] if self.config["time_servers"] else []
             )
             text = read(self.paths["chrony_conf"])
-            wanted += [File(self.paths["chrony_conf"], with_block(text, block))] if block or BLOCK in text else []
+            wanted += (
+                [File(self.paths["chrony_conf"], with_block(text, block), mode_of(self.paths["chrony_conf"]))]
+                if block or BLOCK in text
+                else []
+            )
         return wanted
 
     def _ours(self) -> list[str]:
         """Files that an earlier plan may have written."""
         paths = self.paths
-        patterns = [f"{paths['certificates']}/llmhw-*", f"{paths['sources']}/llmhw-*.sources"]
-        patterns += [f"{paths['sources']}/llmhw-*.repo", f"{paths['keyrings']}/llmhw-*.asc"]
-        patterns += [f"{paths['keyrings']}/RPM-GPG-KEY-llmhw-*", paths["proxy"], paths["chrony_sources"]]
+        patterns = [f"{paths['certificates']}/llmhw-*", f"{paths['sources']}/llmhw-site-*.sources"]
+        patterns += [f"{paths['sources']}/llmhw-site-*.repo", f"{paths['keyrings']}/llmhw-site-*.asc"]
+        patterns += [f"{paths['keyrings']}/RPM-GPG-KEY-llmhw-site-*", paths["proxy"], paths["chrony_sources"]]
         patterns += [render.ENVIRONMENT, render.MANAGER, render.PROFILE]
         found = [path for pattern in patterns if pattern for path in sorted(glob.glob(pattern))]
         head = "# Written by llmhw-provision"

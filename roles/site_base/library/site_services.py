@@ -48,7 +48,7 @@ class Services:
 
     def _kind(self) -> str:
         """Which firewall there is: ufw, firewalld, nftables or none."""
-        if self._active("ufw.service") and "ENABLED=yes" in read("/etc/ufw/ufw.conf").splitlines():
+        if self._module.get_bin_path("ufw") and "ENABLED=yes" in read("/etc/ufw/ufw.conf").splitlines():
             return "ufw"
         if self._active("firewalld.service"):
             return "firewalld"
@@ -211,6 +211,8 @@ def main() -> None:
         left = [text for _, text in services.todo()]
         if left and os.path.isdir("/run/systemd/system"):
             module.fail_json(msg=f"done, yet without effect: {'; '.join(left)}")
+    for note in services.notes:
+        module.warn(note)
     actions = [f"ufw {text}" if kind == "ufw" else text for kind, text in todo]
     module.exit_json(changed=bool(todo), actions=actions, firewall=services.kind, notes=services.notes)
 

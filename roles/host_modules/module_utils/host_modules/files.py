@@ -63,6 +63,14 @@ def put(file: File) -> None:
         raise
 
 
+def mode_of(path: str, default: int = 0o644) -> int:
+    """The mode of a file that others share, to be kept."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return default
+
+
 def read(path: str) -> str:
     """The text of a file, empty when it is not there."""
     try:

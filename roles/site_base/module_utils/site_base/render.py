@@ -51,7 +51,7 @@ def certificate_path(name: str, paths: Mapping[str, Any]) -> str:
 def _apt(config: Mapping[str, Any], paths: Mapping[str, Any], contents: Mapping[str, str]) -> list[File]:
     found = []
     for mirror in config["apt_mirrors"]:
-        keyring = f"{paths['keyrings']}/llmhw-{mirror['name']}.asc"
+        keyring = f"{paths['keyrings']}/llmhw-site-{mirror['name']}.asc"
         lines = ["Types: deb", f"URIs: {mirror['uri']}", f"Suites: {' '.join(mirror['suites'])}"]
         lines += [f"Components: {' '.join(mirror['components'])}"] if mirror["components"] else []
         lines += [f"Signed-By: {keyring}"]
@@ -62,7 +62,7 @@ def _apt(config: Mapping[str, Any], paths: Mapping[str, Any], contents: Mapping[
 
 def apt_source(name: str, paths: Mapping[str, Any]) -> str:
     """The file of an apt source."""
-    return f"{paths['sources']}/llmhw-{name}.sources"
+    return f"{paths['sources']}/llmhw-site-{name}.sources"
 
 
 def _dnf(
@@ -71,15 +71,15 @@ def _dnf(
     found = []
     proxy = config.get("proxy")
     for mirror in config["dnf_mirrors"]:
-        keyring = f"{paths['keyrings']}/RPM-GPG-KEY-llmhw-{mirror['name']}"
-        lines = [f"[llmhw-{mirror['name']}]", f"name={mirror['name']}", f"baseurl={mirror['url']}", "enabled=1"]
+        keyring = f"{paths['keyrings']}/RPM-GPG-KEY-llmhw-site-{mirror['name']}"
+        lines = [f"[llmhw-site-{mirror['name']}]", f"name={mirror['name']}", f"baseurl={mirror['url']}", "enabled=1"]
         lines += ["gpgcheck=1", f"gpgkey=file://{keyring}"]
         if proxy and not direct(mirror["url"], proxy["no_proxy"]):
             lines.append(f"proxy={proxy['url']}")
             user, _, password = credentials.partition(":")
             lines += [f"proxy_username={user}", f"proxy_password={password}"] if credentials else []
         found.append(File(keyring, contents[mirror["key_file"]].rstrip("\n") + "\n"))
-        path = f"{paths['sources']}/llmhw-{mirror['name']}.repo"
+        path = f"{paths['sources']}/llmhw-site-{mirror['name']}.repo"
         found.append(File(path, HEAD + "\n".join(lines) + "\n", 0o600 if credentials and proxy else 0o644))
     return found
 
