@@ -31,6 +31,15 @@ class Proof:
 
 
 PROOFS = {
+    "base-roles": Proof(
+        tests=(
+            "tests/roles/test_site_base.py",
+            "tests/roles/test_site_base_services.py",
+            "tests/roles/test_site_base_dnf.py",
+            "tests/roles/test_host_tuning.py",
+        ),
+        covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
+    ),
     "disk-faults": Proof(
         tests=("tests/rehearsal/test_nvme_raid0_role.py",),
         covers=("roles/nvme_raid0", "roles/host_modules", "playbooks/storage.yml", "tests/rehearsal"),

@@ -97,6 +97,7 @@ def test_a_dropping_nftables_lets_the_sites_hosts_in_and_nobody_else(containers:
     assert first.run("ls /etc/systemd/system/nftables.service.d", check=False).stdout == ""
 
 
+@pytest.mark.proof
 def test_rules_that_another_service_loads_are_followed_by_a_unit_of_ours(containers: StartMany) -> None:
     first, second = containers(2, options=_ADMIN)
     first.run("apt-get update -q && apt-get install -yq --no-install-recommends nftables")
@@ -118,6 +119,7 @@ def test_rules_that_another_service_loads_are_followed_by_a_unit_of_ours(contain
     assert reaches(second, first, 6001)
 
 
+@pytest.mark.proof
 def test_ufw_lets_the_sites_hosts_in_beside_the_sites_own_rules(containers: StartMany) -> None:
     first, second, third = containers(3, options=_ADMIN)
     first.run("apt-get update -q && apt-get install -yq --no-install-recommends ufw iptables")
@@ -140,6 +142,7 @@ def test_ufw_lets_the_sites_hosts_in_beside_the_sites_own_rules(containers: Star
     assert "llmhw" not in first.run("ufw show added").stdout
 
 
+@pytest.mark.proof
 def test_firewalld_gets_a_policy_of_ours_and_its_zones_stay(containers: StartMany) -> None:
     first, second, third = containers(3, options=_ADMIN)
     first.run("apt-get update -q && apt-get install -yq --no-install-recommends firewalld netbase")

@@ -193,3 +193,16 @@ def test_one_gpu_has_no_acs_note() -> None:
 )
 def test_processors_that_need_the_corrected_microcode(model: str, fragile: bool) -> None:
     assert fragile_cpu(model) is fragile
+
+
+def test_plan_names_what_is_missing_beside_what_is_wrong(tmp_path: Path) -> None:
+    from llmhw_provision.cli.plan import make_plan
+
+    (tmp_path / "workload.yaml").write_text("schema: 1\nmodel: no-such-model\njobb: sft\n")
+    hosts = "hosts: [{name: n1, address: 192.0.2.1}]\nsite_base: {certificates: [ca.pem]}\n"
+    (tmp_path / "site.yaml").write_text("schema: 1\nsite: a\n" + hosts)
+    with pytest.raises(InputError) as caught:
+        make_plan(tmp_path)
+    text = "\n".join(problem.message for problem in caught.value.problems)
+    assert "jobb" in text
+    assert "site_base.certificates[0]: no file" in text
