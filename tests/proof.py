@@ -41,7 +41,11 @@ PROOFS = {
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
     ),
     "disk-faults": Proof(
-        tests=("tests/rehearsal/test_nvme_raid0_role.py",),
+        tests=(
+            "tests/rehearsal/test_nvme_raid0_role.py",
+            "tests/rehearsal/test_disk_refusals.py",
+            "tests/rehearsal/test_disk_boots.py",
+        ),
         covers=("roles/nvme_raid0", "roles/host_modules", "playbooks/storage.yml", "tests/rehearsal"),
     ),
 }

@@ -149,6 +149,16 @@ def test_two_project_disks_are_mirrored_and_one_is_single() -> None:
     assert "single; is lost with its only drive" in words(one)
 
 
+def test_ext4_with_quotas_on_ephemeral_drives() -> None:
+    wanted = site(scratch={"filesystem": "ext4", "project_quota": True, "ephemeral": True}, trim="never")
+    result = host(machine(*drives()), wanted).roles.nvme_raid0
+    assert result
+    (volume,) = result.volumes
+    assert (volume.filesystem, volume.trim, volume.ephemeral) == ("ext4", "never", True)
+    assert volume.mount_options == ("noatime", "nofail", "prjquota")
+    assert result.max_wear_percent == 90
+
+
 def test_scratch_that_is_too_small_names_its_parts() -> None:
     with pytest.raises(DoesNotFit, match=r"scratch needs 250\.02 TB .*dataset 200\.00 TB.*; 4 drives hold 15\.36 TB"):
         plan(machine(*drives()), load=need(dataset={"size": "200 TB"}))
