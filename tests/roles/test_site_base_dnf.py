@@ -37,7 +37,7 @@ gpg --batch --quiet --passphrase '' --quick-gen-key $who@example.org rsa2048 sig
 gpg --armor --export $who@example.org > /root/$who.asc
 done
 rpmbuild --quiet -bb --define '_rpmdir /srv/repo' /root/llmhw-probe.spec
-rpmsign --define '_gpg_name mirror@example.org' --addsign /srv/repo/noarch/*.rpm
+rpmsign --define '_gpg_name mirror@example.org' --define '__gpg /usr/bin/gpg' --addsign /srv/repo/noarch/*.rpm
 gpgconf --kill all
 createrepo_c --quiet /srv/repo
 systemd-run --quiet --unit=repo --working-directory=/srv/repo python3 -m http.server 8000
