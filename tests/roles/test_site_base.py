@@ -267,6 +267,17 @@ def test_a_mirror_that_is_signed_by_another_key_is_refused(
     assert apply(container, site(apt_mirrors=config.apt_mirrors)).status == 0  # the right key: finished by the next run
 
 
+def test_a_ca_is_trusted_also_where_the_program_for_it_comes_with_this_run(
+    container: Container, repository: Mapping[str, Path]
+) -> None:
+    container.run("dpkg --purge --force-depends ca-certificates && apt-get update -q")
+    config = site(certificates=(Certificate(name="site", file=str(repository["ca"])),))
+    done = apply(container, config, arguments=["--tags", "site_base"])
+    assert "Install what is missing on Debian" in " ".join(done.changed)
+    assert amiss(container, RoleConfigs(site_base=config)) == {}
+    assert apply(container, config).changed == ()
+
+
 def test_only_the_sites_mirror_is_left(container: Container, repository: Mapping[str, Path]) -> None:
     config = site(
         apt_mirrors=whole_site(container, repository).apt_mirrors, mirrors_only=True, packages=("llmhw-probe",)

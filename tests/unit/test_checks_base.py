@@ -87,6 +87,7 @@ BROKEN: list[tuple[str, Evidence, str, str]] = [
         "fail",
         "mode 0644",
     ),
+    ("base-package llmhw-probe", swapped(GOOD, "packages", "installed", "triggers-pending"), "pass", "pending"),
     ("base-credentials", swapped(GOOD, "proxy-files", "env|root", "env|joe"), "fail", "joe"),
     ("base-index", swapped(GOOD, "pip-conf", "index-url", "# index-url"), "fail", "the public index"),
     ("base-clock", swapped(GOOD, "clock", "== ntp\nyes", "== ntp\nno"), "pass", "0.000 s off"),
