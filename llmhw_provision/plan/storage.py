@@ -10,7 +10,7 @@ from llmhw_provision.plan.disks import DiskChoice, choose_disks
 from llmhw_provision.plan.model import ExpectedDisk, Note, Purpose, Signature
 from llmhw_provision.plan.roles import Directory, Level, NvmeRaid0Config, TmpfsConfig, TmpfsMount, Volume
 from llmhw_provision.site import Project, Scratch, Storage
-from llmhw_provision.sizing.estimate import Estimate
+from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.storage import FREE_SOURCE, tmpfs_bytes, tmpfs_limit
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import KIB, MIB, disk, memory
@@ -34,7 +34,7 @@ class StoragePlan:
     notes: tuple[Note, ...]
 
 
-def plan_storage(host: str, machine: Machine, storage: Storage, need: Estimate) -> StoragePlan:
+def plan_storage(host: str, machine: Machine, storage: Storage, need: Need) -> StoragePlan:
     """Storage of `host`; raises InputError for disks that cannot be used, DoesNotFit when scratch is too small."""
     choice = choose_disks(host, machine, storage)
     volumes: list[Volume] = []
@@ -75,7 +75,7 @@ class _Part:
     notes: tuple[Note, ...] = ()
 
 
-def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Estimate) -> _Part:
+def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Need) -> _Part:
     wanted, project = storage.scratch, storage.project.path
     if not choice.scratch:
         text = f"folder {wanted.mount} on the system disk: no empty NVMe drive is to spare, so there is no array"
@@ -113,7 +113,7 @@ def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Estimate) ->
     return _Part(volumes=(volume,), creates=(_creates(volume, choice),), notes=notes)
 
 
-def _require_capacity(host: str, capacity: int, count: int, need: Estimate) -> None:
+def _require_capacity(host: str, capacity: int, count: int, need: Need) -> None:
     wanted = need.storage.scratch_bytes
     if wanted > capacity:
         parts = " + ".join(f"{term.name} {disk(term.size)}" for term in need.storage.scratch)
@@ -123,7 +123,7 @@ def _require_capacity(host: str, capacity: int, count: int, need: Estimate) -> N
         )
 
 
-def _project(host: str, machine: Machine, storage: Storage, choice: DiskChoice, need: Estimate) -> _Part:
+def _project(host: str, machine: Machine, storage: Storage, choice: DiskChoice, need: Need) -> _Part:
     path, wanted = storage.project.path, need.storage.project_bytes
     if choice.project:
         level: Level = "raid1" if len(choice.project) == 2 else "single"
@@ -154,9 +154,7 @@ def _mount_of(machine: Machine, path: str) -> Mount | None:
     return max(inside, key=lambda item: len(item.path), default=None)
 
 
-def _tmpfs(
-    host: str, machine: Machine, storage: Storage, need: Estimate
-) -> tuple[TmpfsConfig | None, tuple[Note, ...]]:
+def _tmpfs(host: str, machine: Machine, storage: Storage, need: Need) -> tuple[TmpfsConfig | None, tuple[Note, ...]]:
     hot = storage.tmpfs.size or need.hot
     if not hot:
         note = Note(

@@ -160,6 +160,7 @@ def test_a_label_has_12_characters() -> None:
         ({"unreadable": "probing initialization failed"}, "cannot be examined: probing initialization failed"),
         ({"mounts": ("/data",), "exclusive": False}, "is mounted at /data"),
         ({"mounts": ("/",)}, "holds the root file system"),
+        ({"mounts": ("/",), "signatures": (EXT4,)}, "holds the root file system"),  # no hint to consent
         ({"mounts": ("/boot/efi",)}, "holds the EFI system partition"),
         ({"swap": True}, "is in use as swap"),
         ({"holders": ("dm-0 (vg-data)",)}, "is in use by dm-0 (vg-data)"),

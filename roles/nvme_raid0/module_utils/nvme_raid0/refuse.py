@@ -92,10 +92,12 @@ def writing(disk: Disk, consents: Sequence[Consent]) -> list[Refusal]:
         found.append(Refusal(f"disk {name} is read-only"))
     if disk.unreadable:
         found.append(Refusal(f"disk {name} cannot be examined: {disk.unreadable}"))
+    system = [Refusal(f"disk {name} holds {_SYSTEM[point]}") for point in disk.mounts if point in _SYSTEM]
+    if system:  # what else it holds would only bring up the hint to consent
+        return found + system
     array = [s for s in disk.signatures if s.type == "linux_raid_member" and not _agreed(s, disk, consents)]
     if not array or array[0].device != disk.device:  # else the line about the array says it all
         found += _uses(disk)
-    found += [Refusal(f"disk {name} holds {_SYSTEM[point]}") for point in disk.mounts if point in _SYSTEM]
     for consent in consents:
         if consent.device == disk.link and consent.serial != disk.serial:
             text = "the consent to erase disk %s names serial number %s, but it reports %s"
