@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from llmhw_provision.documents import Record
+from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.workload import MemorySize
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
@@ -130,6 +131,8 @@ class Site(Record):
     site: HostName
     hosts: tuple[Host, ...] = Field(min_length=1, max_length=4096)
     storage: Storage = Storage()
+    site_base: SiteBase = SiteBase()
+    host_tuning: SiteTuning = SiteTuning()
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

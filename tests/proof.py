@@ -49,6 +49,15 @@ _REHEARSAL = tuple(
     )
 )
 PROOFS = {
+    "base-roles": Proof(
+        tests=(
+            "tests/roles/test_site_base.py",
+            "tests/roles/test_site_base_services.py",
+            "tests/roles/test_site_base_dnf.py",
+            "tests/roles/test_host_tuning.py",
+        ),
+        covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
+    ),
     "disk-faults": Proof(
         tests=(
             "tests/rehearsal/test_disk_refusals.py",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmhw_provision import discover
-from llmhw_provision.checks import arrays, disks, filesystems, host, memory_fs, volume_watch
+from llmhw_provision.checks import arrays, base, disks, filesystems, host, memory_fs, tuning, volume_watch
 from llmhw_provision.checks.model import LEVELS, Check, Finding, Level, Outcome
 from llmhw_provision.checks.texts import text_of
 from llmhw_provision.checks.views import NotThere, array_names, stripe_names, tmpfs_mounts, volume, volumes
@@ -18,6 +18,8 @@ from llmhw_provision.probes.reading import ProbeError
 
 CHECKS: tuple[Check, ...] = (
     *host.CHECKS,
+    *base.CHECKS,
+    *tuning.CHECKS,
     *disks.CHECKS,
     *arrays.CHECKS,
     *filesystems.CHECKS,
@@ -60,6 +62,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     if level == "before":
         return discover.COMMANDS
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD, trim.COMMAND]
+    found += [*base.commands(plan), *tuning.commands(plan)]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
     if volumes(plan):

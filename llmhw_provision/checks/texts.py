@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmhw_provision.checks.texts_base import BASE
+
 
 @dataclass(frozen=True)
 class Text:
@@ -19,6 +21,7 @@ class Text:
 
 
 TEXTS: dict[str, Text] = {
+    **{key: Text(*words) for key, words in BASE.items()},
     "host-os": Text(
         "operating system as planned",
         "the machine was installed again or upgraded after the plan was made",

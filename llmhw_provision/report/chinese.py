@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmhw_provision.checks.texts import Text
+from llmhw_provision.report.chinese_base import BASE
 
 LABELS: dict[str, str] = {
     "title": "验收报告",
@@ -33,6 +34,8 @@ LABELS: dict[str, str] = {
     "unreachable": "无法读取",
     "virtual": "演练",
     "area-host": "主机",
+    "area-base": "站点基础",
+    "area-tuning": "主机调优",
     "area-disks": "磁盘",
     "area-array": "阵列",
     "area-filesystem": "文件系统",
@@ -66,6 +69,7 @@ LABELS: dict[str, str] = {
 }
 
 TEXTS: dict[str, Text] = {
+    **{key: Text(*words) for key, words in BASE.items()},
     "host-os": Text(
         "操作系统与方案一致",
         "制定方案之后，机器被重装或升级",

@@ -32,6 +32,8 @@ LABELS: dict[str, str] = {
     "unreachable": "could not be read",
     "virtual": "rehearsal",
     "area-host": "Host",
+    "area-base": "Site base",
+    "area-tuning": "Tuning",
     "area-disks": "Disks",
     "area-array": "Arrays",
     "area-filesystem": "File systems",

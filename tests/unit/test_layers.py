@@ -11,7 +11,7 @@ PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
     ("errors", "units", "documents", "content"),
-    ("catalogue", "model", "workload", "site", "machine", "connection"),
+    ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
     ("plan",),
     ("inventory", "evidence"),

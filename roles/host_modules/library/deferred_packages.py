@@ -24,6 +24,8 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
+# Configured; the latter two wait for triggers that were put off, their own or those of others.
+_CONFIGURED = ("installed", "triggers-pending", "triggers-awaited")
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -37,11 +39,11 @@ def main() -> None:
     )
     wanted = module.params["name"]
     states = _states(module)
-    missing = [name for name in wanted if states.get(name) not in ("installed", "triggers-pending", "triggers-awaited")]
+    missing = [name for name in wanted if states.get(name) not in _CONFIGURED]
     if missing and not module.check_mode:
         _install(module, missing)
         states = _states(module)
-        left = [name for name in missing if states.get(name) not in ("installed", "triggers-awaited")]
+        left = [name for name in missing if states.get(name) not in _CONFIGURED]
         if left:
             module.fail_json(msg=f"apt reports success, yet these are not installed: {', '.join(left)}")
     module.exit_json(changed=bool(missing), missing=missing)
