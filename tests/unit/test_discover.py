@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from llmhw_provision.cli.discover import command, summary
-from llmhw_provision.discover import enrol, fingerprint, known_name, observe
+from llmhw_provision.discover import observe
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import MachineError
 from llmhw_provision.evidence import Result
+from llmhw_provision.first_contact import enrol, fingerprint, known_name
 from llmhw_provision.machine import Disk, Machine
 from llmhw_provision.probes.reading import ProbeError
 from llmhw_provision.site import Host
