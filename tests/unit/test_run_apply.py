@@ -54,7 +54,7 @@ def test_a_run_changes_and_reboots_and_the_next_one_does_not(tmp_path: Path) -> 
     assert first.hosts[0].reboot_reasons == ("initramfs: the running kernel has an older initramfs",)
     assert "reboot wanted: one: initramfs: the running kernel has an older initramfs" in list(text.ending(first))
     assert read(folder / "result.json", Result) == first
-    made = ("plan.json", "command.txt", "events.jsonl", "ansible.log", "result.json", "reboot-reasons.jsonl")
+    made = ("plan.json", "order.json", "command.txt", "events.jsonl", "ansible.log", "result.json", "closing.jsonl")
     assert {path.name for path in folder.iterdir()} == set(made)
     assert _tasks(folder) == ["Write the file", "Reboot"]
     lines = (folder / "command.txt").read_text().splitlines()
@@ -240,10 +240,10 @@ def test_ctrl_c_leaves_a_readable_record_and_a_free_lock(tmp_path: Path, times: 
 APPLY = """
 import io, sys
 from pathlib import Path
-from llmhw_provision.run import apply
+from llmhw_provision.run import apply, orders
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.progress import Lines
-apply.run(apply.prepare(Path(sys.argv[1]), choice=Choice()), Lines(io.StringIO()), content=Path(sys.argv[2]))
+apply.run(orders.prepare(Path(sys.argv[1]), choice=Choice()), Lines(io.StringIO()), content=Path(sys.argv[2]))
 """
 
 
