@@ -67,7 +67,9 @@ def leave(work: Playing, choice: Choice, complete: tuple[str, ...]) -> Left:
         texts = [each.custom.get(name, {}).get("llmhw_record", "") for each in stats]
         if not _keep(work, name, "".join(map(str, texts))):
             warnings[name] = ("the record /etc/llmhw/applied.json could not be written; see ansible.log",)
-    return Left({host: tuple(line for line in lines if line.strip()) for host, lines in reasons.items()}, warnings)
+    return Left(
+        {host: tuple(line.strip() for line in lines if line.strip()) for host, lines in reasons.items()}, warnings
+    )
 
 
 def _keep(work: Playing, name: str, text: str) -> bool:
