@@ -35,6 +35,21 @@ PROOFS = {
         tests=("tests/rehearsal/test_nvme_raid0_role.py",),
         covers=("roles/nvme_raid0", "roles/host_modules", "playbooks/storage.yml", "tests/rehearsal"),
     ),
+    "apply-faults": Proof(
+        tests=("tests/roles/test_apply_faults_long.py",),
+        covers=(
+            "llmhw_provision/run",
+            "llmhw_provision/checks",
+            "llmhw_provision/probes",
+            "llmhw_provision/cli/apply.py",
+            "llmhw_provision/connection.py",
+            "llmhw_provision/evidence.py",
+            "llmhw_provision/first_contact.py",
+            "playbooks",
+            "tests/containers",
+            "tests/roles/test_apply_faults_long.py",
+        ),
+    ),
 }
 
 
