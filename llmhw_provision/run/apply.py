@@ -50,7 +50,7 @@ def _carry_out(work: Playing) -> outcome.Result:
         status = _roles(work, tally)
         if order.allow_reboot and _done(work, tally) and not order.choice.check:
             allowed = replace(_only(work, tally), tags=(), variables=(("llmhw_allow_reboot", "true"),))
-            status = max(status, work.play(work.content / "playbooks" / "reboot.yml", allowed, tally))
+            status = work.play(work.content / "playbooks" / "reboot.yml", allowed, tally) or status
         closing = _close(work, tally)
     hosts = tuple(
         tally.host(

@@ -88,29 +88,34 @@ def result_of(path: Path) -> Result | None:
     return _read(path / "result.json", Result)
 
 
+def _newest(runs: Path) -> list[Path]:
+    """Folders of apply, newest first."""
+    return sorted((each.path for each in folder.earlier(runs, verb="apply")), key=_age, reverse=True)
+
+
 def unfinished(site: Path, *, allow_reboot: bool = False) -> Left:
     """What the last apply left undone; raises InputError when it is done, or was of another plan.
 
     Hosts on which every role reached its end are left out. All roles begin anew on the others: each looks at the
     state of the machine and does what is missing, so nothing need be remembered about the step that was cut.
     """
-    runs = site / "runs"
-    last = next(iter(sorted(folder.earlier(runs, verb="apply"), key=lambda each: _age(each.path), reverse=True)), None)
-    if last is None:
+    runs, plan = site / "runs", read(site / "plan.json", Plan)
+    orders = ((path, _read(path / "order.json", OrderFile)) for path in _newest(runs))
+    path, asked = next(((path, order) for path, order in orders if order and not order.check), (runs, None))
+    if asked is None:
         raise InputError(f"{runs}: there is no run to go on with", "run apply without --resume")
-    asked, plan = read(last.order, OrderFile), read(site / "plan.json", Plan)
     if asked.plan != plan.identity:
         raise InputError(
-            f"{last.path.name} was of plan {asked.plan}, but plan.json is {plan.identity}",
+            f"{path.name} was of plan {asked.plan}, but plan.json is {plan.identity}",
             "run apply without --resume; it begins anew with this plan, and keeps what is there already",
         )
-    result = result_of(last.path)
-    if asked.check or (result is not None and result.state == "done" and result.exit_code == 0 and not allow_reboot):
-        raise InputError(f"{last.path.name} is done: nothing is left to do", "run apply without --resume")
+    result = result_of(path)
+    if result is not None and result.state == "done" and result.exit_code == 0 and not allow_reboot:
+        raise InputError(f"{path.name} is done: nothing is left to do", "run apply without --resume")
     names = asked.limit or tuple(host.name for host in plan.hosts)
     reboot = asked.allow_reboot or allow_reboot
     if result is not None:
         wanting = {host.host for host in result.hosts if reboot and host.reboot_reasons}
         done = {host.host for host in result.hosts if host.state == "done"} - wanting
         names = tuple(name for name in names if name not in done)
-    return Left(last.path.name, names, asked.tags, reboot)
+    return Left(path.name, names, asked.tags, reboot)

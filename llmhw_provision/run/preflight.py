@@ -99,7 +99,7 @@ def look(wanted: Look) -> Preflight:
         findings = [found for host in order.hosts for found in judge_all(host, evidence[host.name], "before")]
         work = Playing(order, wanted.content, made, held, stops, Lines(io.StringIO()))
         try:
-            refused = _disks(work, evidence)
+            refused = refused_disks(work, evidence)
         finally:
             shutil.rmtree(made.scratch, ignore_errors=True)
         if stops.count:
@@ -131,7 +131,7 @@ def _same_hosts(order: Order, site: Site) -> None:
         raise InputError(f"host {missing[0]!r} of plan.json is not in site.yaml", "run plan again")
 
 
-def _disks(work: Playing, evidence: dict[str, Evidence]) -> tuple[outcome.Failure, ...]:
+def refused_disks(work: Playing, evidence: dict[str, Evidence]) -> tuple[outcome.Failure, ...]:
     """What the one module that may write to disks refuses; asked only of hosts that answered and have volumes."""
     hosts = tuple(h.name for h in work.order.hosts if volume_names(h) and not evidence[h.name].problem)
     if not hosts:
