@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,14 +33,6 @@ def run(order: Order, watcher: Watcher, *, content: Path) -> outcome.Result:
             shutil.rmtree(made.scratch, ignore_errors=True)
         write_atomic(made.result, dump_json(result))
         return result
-
-
-@dataclass(frozen=True)
-class _Closing:
-    """What was asked of the hosts that are done, and left on them."""
-
-    reboot_reasons: dict[str, tuple[str, ...]]
-    warnings: dict[str, tuple[str, ...]]
 
 
 def _carry_out(work: Playing) -> outcome.Result:
@@ -111,12 +103,11 @@ def _only(work: Playing, tally: outcome.Tally) -> Choice:
     return replace(work.order.choice, limit=work.order.choice.limit if whole else done)
 
 
-def _close(work: Playing, tally: outcome.Tally) -> _Closing:
+def _close(work: Playing, tally: outcome.Tally) -> record.Left:
     """Asks the hosts that are done whether they want a reboot, and leaves the record of what was installed."""
     done = _done(work, tally)
     if not done or work.order.choice.check:
-        return _Closing({}, {})
+        return record.Left({}, {})
     choice = Choice(limit=_only(work, tally).limit)
     whole = not work.order.choice.tags  # a part of the roles does not make the plan's state
-    left = record.leave(work, choice, done if whole else ())
-    return _Closing(left.reboot_reasons, left.warnings)
+    return record.leave(work, choice, done if whole else ())
