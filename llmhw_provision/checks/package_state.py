@@ -38,6 +38,8 @@ def _lacks(evidence: Evidence, name: str) -> bool:
 def candidate(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """A source offers the package, or it is installed."""
     seen, expected = packages.candidate(evidence, subject), "installed, or offered by a source"
+    if not packages.has_lists(evidence) and not (seen and seen.installed):
+        return warned("package lists were never fetched", expected, "no-lists")
     if seen is None or not (seen.installed or seen.candidate):
         return failed("no source offers it", expected)
     return passed(f"{seen.installed} is installed" if seen.installed else f"{seen.candidate} is offered", expected)

@@ -84,6 +84,11 @@ TEXTS: dict[str, Text] = {
         "the sources lack it, or the package lists were never fetched",
         "apt-get update on the host, then look at apt-cache policy PACKAGE",
     ),
+    "package-candidate/no-lists": Text(
+        "package {subject} can be had",
+        "the system is new: its image came without package lists",
+        "nothing: apply fetches them first; or apt-get update",
+    ),
     "package-states": Text(
         "no package left half-way",
         "an installation was cut off (power, full disk, kill)",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command, Evidence
-from llmhw_provision.probes.reading import ProbeError, lines, output, unreadable
+from llmhw_provision.probes.reading import lines, output, unreadable, whole
 
 _TRY_S = 10
 # apt's own downloader: it honours the proxy and the certificates that apt will use. Nothing is left on the host.
@@ -44,8 +44,9 @@ LOCKS = Command("package-locks", ("sh", "-c", _LOCKS), 10)
 COMMANDS = (SOURCES, STATES, LOCKS)
 
 _LOCK = re.compile(r"^\d+: (?:POSIX|OFDLCK|FLOCK) +\S+ +\S+ +(-?\d+) +[0-9a-f]+:[0-9a-f]+:(\d+) ")
-_CANDIDATES = """if command -v apt-cache >/dev/null; then apt-cache policy "$@"
-else for p in "$@"; do printf '%s:\\n  Installed: %s\\n  Candidate: %s\\n' "$p" \
+_CANDIDATES = """if command -v apt-cache >/dev/null; then
+echo "Lists $(ls /var/lib/apt/lists 2>/dev/null | grep -c Packages)"; apt-cache policy "$@"
+else echo "Lists 1"; for p in "$@"; do printf '%s:\\n  Installed: %s\\n  Candidate: %s\\n' "$p" \
 "$(rpm -q --qf '%{EVR}' "$p" 2>/dev/null || true)" "$(dnf -q repoquery --latest-limit=1 --qf '%{evr}' "$p" 2>/dev/null)"
 done; fi"""
 
@@ -157,8 +158,13 @@ def locks(evidence: Evidence) -> Locks:
 
 def candidate(evidence: Evidence, name: str) -> Candidate | None:
     """Versions of the package `name`; None when no source knows it."""
-    raw = output(evidence, "package-candidates")
-    found = parse_candidates(raw)
-    if raw and not found:
-        raise ProbeError(f"could not read apt-cache output: {raw[:80]!r}")
-    return found.get(name)
+    return parse_candidates(output(evidence, "package-candidates")).get(name)
+
+
+def has_lists(evidence: Evidence) -> bool:
+    """Whether package lists were ever fetched: new cloud images have none."""
+    text = lines("apt-cache", output(evidence, "package-candidates"))
+    word, _, count = (text[0] if text else "").partition(" ")
+    if word != "Lists":
+        raise unreadable("apt-cache", text[0] if text else "", "no count of lists")
+    return whole("apt-cache", count, "lists") > 0

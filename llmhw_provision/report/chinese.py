@@ -134,6 +134,11 @@ TEXTS: dict[str, Text] = {
         "软件源中没有，或从未取得软件包列表",
         "在主机上执行 apt-get update，再查看 apt-cache policy 软件包名",
     ),
+    "package-candidate/no-lists": Text(
+        "软件包 {subject} 可以取得",
+        "系统是新装的：镜像中没有软件包列表",
+        "无需处理：apply 会先取得列表；也可执行 apt-get update",
+    ),
     "package-states": Text(
         "没有安装到一半的软件包",
         "某次安装被中断（断电、磁盘满、被终止）",

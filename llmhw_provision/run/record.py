@@ -15,6 +15,7 @@ from llmhw_provision.plan.model import HostPlan, Plan
 from llmhw_provision.run import events
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.playing import Playing
+from llmhw_provision.run.text import roles
 
 _CLOSING = Path(__file__).resolve().parent / "closing.yml"
 
@@ -42,8 +43,7 @@ class Left:
 
 def applied(plan: Plan, host: HostPlan) -> Applied:
     """The record of `host` as far as it is known without asking it."""
-    roles = tuple(name for name in type(host.roles).model_fields if getattr(host.roles, name) is not None)
-    return Applied(product=__version__, site=plan.site, host=host.name, plan=plan.identity, roles=roles)
+    return Applied(product=__version__, site=plan.site, host=host.name, plan=plan.identity, roles=roles(host))
 
 
 def leave(work: Playing, choice: Choice, complete: tuple[str, ...]) -> Left:

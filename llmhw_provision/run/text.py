@@ -108,11 +108,6 @@ def ending(result: Result) -> Iterator[str]:
         yield "hint: llmhw-provision apply --resume goes on with what is left, once the cause is gone"
 
 
-def _counts(host: HostResult, *, check: bool) -> str:
-    failed = f", {host.failed} failed" if host.failed else ""
-    return f"{plural(host.tasks, 'task')}, {host.changed} {'would change' if check else 'changed'}{failed}"
-
-
 def _state(result: Result) -> str:
     if result.state == "done":
         return "check done, nothing was altered" if result.check else "done"

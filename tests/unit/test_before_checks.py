@@ -95,6 +95,7 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
     "package-candidate": [
         (swapped(READY, "package-candidates", "Candidate: 4.2-5", "Candidate: (none)"), "fail", "no source offers it"),
         (swapped(READY, "package-candidates", "mdadm:", "other:"), "fail", "no source offers it"),
+        (said("package-candidates", "Lists 0\n"), "warn", "package lists were never fetched"),
     ],
     "package-states": [
         (added("package-states", "iHR|mdadm\n"), "fail", "left half-way: mdadm"),
