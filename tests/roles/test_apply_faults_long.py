@@ -262,9 +262,14 @@ def test_one_fails_one_is_slow_one_is_gone_and_the_others_finish(containers: Sta
     assert states[failing.name] == "failed"
     assert states[gone.name] == "unreachable"
     assert {states[machine.name] for machine in (slow, *others)} == {"done"}
-    assert len({state(machine).replace(machine.name, "") for machine in others}) <= 2  # sha256 of applied.json differs
+    assert len({_without_names(state(machine)) for machine in (slow, *others)}) == 1
     assert f"failed: {failing.name}\n  task: nvme_raid0 · Make the folders on existing mounts" in err
     assert f"unreachable: {gone.name}" in err
+
+
+def _without_names(text: str) -> str:
+    """The state without the hash of the record, which holds the host's name."""
+    return "\n".join(line for line in text.splitlines() if not line.endswith("  /etc/llmhw/applied.json"))
 
 
 def _runs(site: Site) -> list[Path]:
