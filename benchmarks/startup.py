@@ -1,4 +1,4 @@
-"""Start-up: `--help` beside `python -c "import click"`, and `plan` as a whole process (limit 0.6 s)."""
+"""Start-up: `--help` beside `python -c "import click"`, `plan` (limit 0.6 s) and `size` (0.5 s) as whole processes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from benchmarks.timing import HEADER, interleaved
 
 ROOT = Path(__file__).resolve().parents[1]
-PLAN_LIMIT_S = 0.6
+LIMITS_S = {"plan": 0.6, "size": 0.5}
 
 
 def main() -> int:
-    """Prints the table; exit 1 when `plan` takes longer than its limit."""
+    """Prints the table; exit 1 when `plan` or `size` takes longer than its limit."""
     tool = str(Path(sys.executable).with_name("llmhw-provision"))
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site"
@@ -31,9 +31,12 @@ def main() -> int:
     print(HEADER)
     for sample in samples:
         print(sample.row())
-    plan = next(sample for sample in samples if sample.name.endswith("plan"))
-    print(f"\nplan: median {plan.median:.3f} s, limit {PLAN_LIMIT_S} s")
-    return int(plan.median > PLAN_LIMIT_S)
+    late = 0
+    for verb, limit in LIMITS_S.items():
+        found = next(sample for sample in samples if sample.name.endswith(verb))
+        print(f"\n{verb}: median {found.median:.3f} s, limit {limit} s")
+        late += found.median > limit
+    return int(late > 0)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,14 @@ def read(path: Path, model: type[Model]) -> Model:
     return check(data, model, path=path)
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in the file at `path`; raises InputError (missing, too large, not JSON, a key written twice)."""
+    data = _json(path, _text(path))
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: holds a {type(data).__name__}, not an object with keys")
+    return data
+
+
 def check(data: object, model: type[Model], *, path: Path) -> Model:
     """`data`, read from `path`, as `model`; raises InputError naming each wrong key by its path in the file."""
     if not isinstance(data, dict):
@@ -68,6 +76,8 @@ def check(data: object, model: type[Model], *, path: Path) -> Model:
 
 def _text(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a file")
         size = path.stat().st_size
         if size > SIZE_LIMIT:
             raise InputError(

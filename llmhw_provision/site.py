@@ -51,6 +51,7 @@ Address = Annotated[str, _matching(_ADDRESS, "192.0.2.10")]
 ArrayName = Annotated[str, _matching(_ARRAY, "scratch")]
 DataPath = Annotated[str, _matching(_PATH, "/scratch"), AfterValidator(_data_path)]
 Serial = Annotated[str, _matching(_SERIAL, "S6XYNX0T900123")]
+FileSystem = Literal["xfs", "ext4"]
 UserName = Annotated[str, _matching(re.compile(r"^[a-z_][a-z0-9_-]{0,31}$"), "engineer")]
 
 
@@ -90,6 +91,11 @@ class Scratch(Record):
     mount: DataPath = "/scratch"
     disks: tuple[Serial, ...] | None = Field(default=None, description="serials; default: all empty equal NVMe drives")
     chunk: MemorySize | None = Field(default=None, description="RAID0 chunk; default 512 KiB")
+    filesystem: FileSystem = "xfs"
+    project_quota: bool = Field(default=False, description="limits per folder (prjquota)")
+    ephemeral: bool = Field(
+        default=False, description="make the array again when its disks come back blank, as cloud instances' do"
+    )
 
 
 class Project(Record):
@@ -101,6 +107,8 @@ class Project(Record):
         max_length=2,
         description="none: a folder on an existing mount; one: single; two: mirrored",
     )
+    filesystem: FileSystem = "xfs"
+    project_quota: bool = Field(default=False, description="limits per folder (prjquota)")
 
 
 class Tmpfs(Record):
@@ -118,6 +126,10 @@ class Storage(Record):
     project: Project = Project()
     tmpfs: Tmpfs = Tmpfs()
     wipe: tuple[Consent, ...] = ()
+    trim: Literal["weekly", "never"] = Field(default="weekly", description="weekly: by fstrim.timer")
+    max_wear_percent: int = Field(
+        default=90, ge=1, le=255, description="drives that have used more of their rated endurance are refused"
+    )
 
 
 class Site(Record):

@@ -12,7 +12,20 @@ from llmhw_provision.units import parse_size
 MemorySize = Annotated[int, BeforeValidator(lambda value: parse_size(value, example="20 GiB"))]
 DiskSize = Annotated[int, BeforeValidator(lambda value: parse_size(value, example="2 TB"))]
 
-Precision = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
+JobName = Literal["pretrain", "sft", "dpo", "ppo", "grpo", "serve"]
+MethodName = Literal["full", "lora", "qlora"]
+Precision = Literal[
+    "published", "fp32", "bf16", "fp16", "fp8", "int8", "int4", "nf4", "nf4-dq", "gptq-int8", "int4-g32", "mxfp4"
+]
+CacheType = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
+SchemeName = Literal["mixed", "mixed-fp32-grads", "fp32-params", "pure", "fp32", "fp8"]
+OptimizerName = Literal["adamw", "adamw-8bit", "paged-adamw-8bit", "adafactor", "muon", "sgd", "galore-8bit"]
+LossName = Literal[
+    "eager", "trainer", "autocast", "compiled", "chunked", "fused", "log-probabilities", "vocab-parallel"
+]
+RecomputeName = Literal["none", "selective", "selective-op", "full"]
+SharderName = Literal["ddp", "deepspeed", "fsdp", "megatron"]
+OffloadName = Literal["none", "optimizer", "all"]
 
 
 class Dataset(Record):
@@ -36,19 +49,62 @@ class Serving(Record):
 
     concurrency: int = Field(ge=1, le=100_000, description="requests in flight")
     context: int = Field(ge=1, le=10_000_000, description="tokens of prompt and answer together")
-    kv: Precision = "bf16"
+    kv: CacheType = "bf16"
+    runtime: Literal["vllm", "transformers"] = "vllm"
+    utilisation: int = Field(default=90, ge=1, le=100, description="percent of the GPU that vLLM may take")
+    batched_tokens: int = Field(default=8192, ge=1, le=10_000_000, description="vLLM max_num_batched_tokens")
+
+
+class Training(Record):
+    """How training computes."""
+
+    precision: SchemeName = Field(default="mixed", description="of weights, gradients and optimizer states")
+    optimizer: OptimizerName = "adamw"
+    optimizer_in_backward: bool = Field(default=False, description="step per parameter: gradients never pile up")
+    loss: LossName = Field(default="eager", description="how cross-entropy keeps its logits")
+    rank: int = Field(default=16, ge=1, le=65_536, description="of LoRA adapters")
+    targets: Literal["default", "all-linear"] = Field(
+        default="default", description="adapted matrices: queries and values for lora, all linear layers for qlora"
+    )
+    flash: bool = Field(default=True, description="fused attention kernel: no matrix of scores")
+    compile: bool = Field(default=False, description="torch.compile")
+
+
+class Parallel(Record):
+    """How the job is spread. What is left out is chosen."""
+
+    tp: int | None = Field(default=None, ge=1, le=1024, description="tensor parallel")
+    pp: int | None = Field(default=None, ge=1, le=1024, description="pipeline stages")
+    vpp: int | None = Field(default=None, ge=1, le=64, description="model chunks per stage (interleaved schedule)")
+    cp: int | None = Field(default=None, ge=1, le=1024, description="context parallel")
+    ep: int | None = Field(default=None, ge=1, le=4096, description="expert parallel")
+    zero: int | None = Field(default=None, ge=0, le=3, description="ZeRO stage; 3 is also FSDP FULL_SHARD")
+    sharder: SharderName | None = None
+    sequence_parallel: bool | None = None
+    micro_batch: int | None = Field(default=None, ge=1, le=100_000, description="samples per GPU at once")
+    micro_batches: int | None = Field(default=None, ge=1, le=100_000, description="gradient accumulation")
+    recompute: RecomputeName | None = None
+    offload: OffloadName | None = None
+    nvme: bool | None = Field(default=None, description="offload to NVMe instead of host memory")
+    offload_activations: bool | None = None
 
 
 class Workload(Record):
     """workload.yaml."""
 
     format: Literal[1] = Field(alias="schema", description="version of this file's form")
-    model: str = Field(min_length=1, max_length=120, description="name in the catalogue, for example llama-3.1-8b")
-    job: Literal["pretrain", "sft", "serve"]
-    method: Literal["full", "lora", "qlora"] = "full"
+    model: str = Field(
+        min_length=1,
+        max_length=400,
+        description="name in the catalogue, path to a config.json, or a parameter count such as 7B",
+    )
+    job: JobName
+    method: MethodName = "full"
     weights: Precision = "bf16"
-    sequence: int = Field(default=4096, ge=1, le=10_000_000, description="tokens per sample in training")
+    sequence: int = Field(default=2048, ge=1, le=10_000_000, description="tokens per sample in training")
     batch: int = Field(default=8, ge=1, le=10_000_000, description="samples per optimizer step, all GPUs together")
+    training: Training = Training()
     serving: Serving | None = None
+    layout: Parallel = Parallel()
     dataset: Dataset | None = None
     checkpoints: Checkpoints = Checkpoints()

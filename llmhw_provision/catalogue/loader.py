@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -12,18 +13,24 @@ from pydantic import Field
 
 from llmhw_provision.documents import Record, check
 from llmhw_provision.errors import InputError
+from llmhw_provision.model import Architecture
 from llmhw_provision.workload import DiskSize
 
-Entry = TypeVar("Entry", bound="Sourced")
+Entry = TypeVar("Entry", bound="Dated")
 
 
-class Sourced(Record):
+class Dated(Record):
     """Every record says where it comes from."""
 
-    title: str
     source: str
     date: str
     confidence: Literal["high", "medium", "low"]
+
+
+class Sourced(Dated):
+    """A record with a name to print."""
+
+    title: str
 
 
 class Gpu(Sourced):
@@ -31,6 +38,7 @@ class Gpu(Sourced):
 
     pci_ids: tuple[str, ...]
     memory_mib: int
+    usable_mib: int = 0
     memory_gb_marketing: int
     memory_bandwidth_gbs: float
     nvlink_gbs_both_ways: float
@@ -40,8 +48,13 @@ class Gpu(Sourced):
 
     @property
     def memory_bytes(self) -> int:
-        """Usable memory in bytes."""
+        """Memory in bytes as nvidia-smi shows it."""
         return self.memory_mib * 2**20
+
+    @property
+    def usable_bytes(self) -> int:
+        """Bytes that a CUDA process can allocate."""
+        return (self.usable_mib or self.memory_mib) * 2**20
 
 
 class CpuKind(Sourced):
@@ -104,44 +117,60 @@ class MachineKind(Sourced):
     differs: tuple[str, ...]
 
 
-class ModelKind(Sourced):
-    """A language model, from its published config.json; `params` is the published count."""
+class ModelKind(Dated):
+    """A language model; `params` is a count made by others, None where none was found."""
 
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
-    vocab: int
-    tied: bool
-    attention_bias: bool = False
-    qk_norm: bool = False
-    params: int
+    repo: str
+    aliases: tuple[str, ...] = ()
+    architecture: Architecture
+    params: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Name to print."""
+        return self.architecture.title
 
 
 @cache
-def _read(name: str) -> dict[str, Any]:
-    path = Path(__file__).with_name(f"{name}.yml")
-    loaded: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-    return loaded
+def _blocks(table: str) -> dict[str, str]:
+    """The text of each record by its name: a command parses the few records it needs, not the whole table."""
+    text = Path(__file__).with_name(f"{table}.yml").read_text(encoding="utf-8")
+    pieces = re.split(r"(?m)^(?=[^\s#])", text)[1:]
+    return {piece.partition(":")[0]: piece for piece in pieces}
+
+
+@cache
+def _record(table: str, name: str) -> dict[str, Any]:
+    loaded: dict[str, dict[str, Any]] = yaml.load(_blocks(table)[name], Loader=yaml.CSafeLoader)
+    return loaded[name]
 
 
 def names(table: str) -> tuple[str, ...]:
     """Names in one table of the catalogue, for example `models`."""
-    return tuple(_read(table))
+    return tuple(_blocks(table))
 
 
 def find(table: str, name: str, kind: type[Entry]) -> Entry:
-    """The record `name` of `table`; raises InputError naming the nearest one that exists."""
-    known = _read(table)
-    if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    """The record `name` of `table`, in any case, or one that has it as alias; raises InputError naming the nearest."""
+    key = name if name in _blocks(table) else _spellings(table).get(name.lower())
+    if key is None:
+        near = difflib.get_close_matches(name.lower(), _spellings(table), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names(table))}"
         raise InputError(f"{table[:-1]} {name[:60]!r} is not in the catalogue", hint)
-    return check(known[name], kind, path=Path(f"catalogue/{table}.yml#{name}"))
+    return check(_record(table, key), kind, path=Path(f"catalogue/{table}.yml#{key}"))
+
+
+@cache
+def _spellings(table: str) -> dict[str, str]:
+    """Every name by which a record is found, in lower case: its own, its repository, its aliases."""
+    found: dict[str, str] = {}
+    for name in names(table):
+        record = _record(table, name)
+        others = (record.get("repo", name), *record.get("aliases", ()))
+        found |= {spelling.lower(): name for spelling in (*others, name)}
+    return found
 
 
 def gpu_by_pci(pci_id: str) -> str | None:
     """Catalogue name of the GPU with PCI id `vendor:device` (lower case hex), None when unknown."""
-    return next((name for name, record in _read("gpus").items() if pci_id in record["pci_ids"]), None)
+    return next((name for name in names("gpus") if pci_id in _record("gpus", name)["pci_ids"]), None)

@@ -12,13 +12,15 @@ from llmhw_provision.checks.views import (
     stripe_names,
     volume,
     volume_names,
+    volumes,
 )
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
-from llmhw_provision.probes import folders, mounts, systemd, xfs
+from llmhw_provision.probes import folders, mounts, systemd, trim, xfs
 from llmhw_provision.probes.folders import Folder
 from llmhw_provision.units import KIB
 
+_EXT4_BLOCK_KIB = 4  # the block size that the role makes it with; stripe= counts in blocks
 # Read by systemd, never by the kernel: they cannot be seen in the options of the mount.
 _NOT_KERNEL = ("nofail", "defaults", "auto", "noauto", "_netdev")
 
@@ -54,9 +56,12 @@ def identity(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 
 
 def geometry(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
-    """XFS knows the stripe of the array below it."""
+    """The file system knows the stripe of the array below it: XFS unit and width, ext4 the width."""
     item = volume(host, subject)
-    mounted_at(evidence, item.mount)
+    entry = mounted_at(evidence, item.mount)
+    if item.filesystem == "ext4":
+        stripe = next((option for option in entry.options if option.startswith("stripe=")), "stripe=0")
+        return compared(stripe, f"stripe={item.chunk_kib // _EXT4_BLOCK_KIB * len(item.members)}")
     found = xfs.geometry(evidence, item.mount)
     return compared(
         f"su={found.stripe_unit_bytes // KIB} KiB sw={found.stripe_disks}",
@@ -134,6 +139,23 @@ def read_ahead(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     return compared(f"{found} KiB", f"{item.read_ahead_kib} KiB")
 
 
+def trimmed(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
+    """Freed blocks of the volume are given back: fstrim.service itself reads /etc/fstab only."""
+    item = volume(host, subject)
+    found = trim.trim(evidence)
+    expected = f"fstrim.service runs fstrim on {item.mount}"
+    device = kernel_name(evidence, item)
+    if device and device not in found.devices:
+        return passed(f"{device} takes no discards", "nothing to trim")
+    if any("/usr/sbin/fstrim" in words and words[-1] == item.mount for words in found.runs):
+        return passed(expected, expected)
+    return failed("; ".join(" ".join(words) for words in found.runs) or "it runs nothing", expected)
+
+
+def _trimmed_names(host: HostPlan) -> tuple[str, ...]:
+    return tuple(item.name for item in volumes(host) if item.trim == "weekly")
+
+
 def _directories(host: HostPlan) -> tuple[str, ...]:
     return tuple(item.path for item in host.roles.nvme_raid0.directories) if host.roles.nvme_raid0 else ()
 
@@ -148,4 +170,5 @@ CHECKS = (
     Check("fs-folder", "filesystem", ("quick",), "minor", _MOUNT, "folders", volume_names, root_folder),
     Check("fs-directory", "filesystem", ("quick",), "minor", _MOUNT, "folders", _directories, directory),
     Check("fs-read-ahead", "filesystem", ("quick",), "minor", _SHAPE, "read-ahead", volume_names, read_ahead),
+    Check("fs-trim", "filesystem", ("quick",), "minor", "host-units", "trim", _trimmed_names, trimmed),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.checks.model import Check, Outcome, compared, failed, passed, warned
-from llmhw_provision.checks.views import volume_names, whole_host
+from llmhw_provision.checks.views import volumes, whole_host
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import system, systemd
@@ -75,8 +75,8 @@ def _with_os(host: HostPlan) -> tuple[str, ...]:
     return ("",) if host.os else ()
 
 
-def _with_volumes(host: HostPlan) -> tuple[str, ...]:
-    return ("",) if volume_names(host) else ()
+def _with_trim(host: HostPlan) -> tuple[str, ...]:
+    return ("",) if any(item.trim == "weekly" for item in volumes(host)) else ()
 
 
 CHECKS = (
@@ -84,5 +84,5 @@ CHECKS = (
     Check("host-memory", "host", ("before", "quick"), "major", "host-differs", "meminfo", whole_host, total_memory),
     Check("host-nature", "host", ("before", "quick"), "critical", "host-differs", "virt", whole_host, same_nature),
     Check("host-units", "host", ("quick",), "minor", "host-units", "failed-units", whole_host, failed_units),
-    Check("host-trim", "host", ("quick",), "minor", "host-units", "fstrim", _with_volumes, trim_timer),
+    Check("host-trim", "host", ("quick",), "minor", "host-units", "fstrim", _with_trim, trim_timer),
 )

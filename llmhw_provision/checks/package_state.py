@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmhw_provision.checks.model import Check, Level, Outcome, failed, passed, warned
-from llmhw_provision.checks.views import array_names, volume_names, whole_host
+from llmhw_provision.checks.views import array_names, volumes, whole_host
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import packages, processes
@@ -12,9 +12,19 @@ _INTERRUPTED = ("!!", "interrupted")
 _MOST = 8
 
 
+# What makes and keeps a file system; vars/ of the role nvme_raid0 hold the same names by program.
+FILESYSTEMS = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
+
+
 def planned(host: HostPlan) -> tuple[str, ...]:
     """Names of the packages that the host's roles install, as all supported systems call them."""
-    return (*(("mdadm",) if array_names(host) else ()), *(("xfsprogs",) if volume_names(host) else ()))
+    found = volumes(host)
+    quotas = any(item.filesystem == "ext4" and "prjquota" in item.mount_options for item in found)
+    return (
+        *(("mdadm",) if array_names(host) else ()),
+        *dict.fromkeys(FILESYSTEMS[item.filesystem] for item in found),
+        *(("quota",) if quotas else ()),
+    )
 
 
 def sources(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

@@ -6,14 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmhw_provision import discover
-from llmhw_provision.checks import access, arrays, disks, filesystems, host, in_use, memory_fs, package_state, readiness
+from llmhw_provision.checks import (
+    access,
+    arrays,
+    disks,
+    filesystems,
+    host,
+    in_use,
+    memory_fs,
+    package_state,
+    readiness,
+    volume_watch,
+)
 from llmhw_provision.checks.model import LEVELS, Check, Finding, Level, Outcome
 from llmhw_provision.checks.texts import text_of
 from llmhw_provision.checks.views import NotThere, array_names, stripe_names, tmpfs_mounts, volume, volumes
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
-from llmhw_provision.probes import folders, initramfs, packages, processes, systemd, xfs
+from llmhw_provision.probes import folders, initramfs, packages, processes, systemd, trim, xfs
 from llmhw_provision.probes import readiness as readiness_probes
+from llmhw_provision.probes import volume_watch as watch_probe
 from llmhw_provision.probes.reading import ProbeError
 
 CHECKS: tuple[Check, ...] = (
@@ -25,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     *disks.CHECKS,
     *arrays.CHECKS,
     *filesystems.CHECKS,
+    *volume_watch.CHECKS,
     *memory_fs.CHECKS,
 )
 
@@ -62,12 +75,15 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     """What must be read on the host to answer the checks of `level`."""
     if level == "before":
         return _before(plan)
-    found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD]
+    found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD, trim.COMMAND]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
+    if volumes(plan):
+        found.append(watch_probe.COMMAND)
     for item in volumes(plan):
         found += [systemd.mount_command(item.mount), folders.bare_command(item.mount)]
-    found += [xfs.command(volume(plan, name).mount) for name in stripe_names(plan)]
+    striped = [volume(plan, name) for name in stripe_names(plan)]
+    found += [xfs.command(item.mount) for item in striped if item.filesystem == "xfs"]
     found += [systemd.mount_command(item.path) for item in tmpfs_mounts(plan)]
     paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []

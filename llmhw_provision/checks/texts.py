@@ -245,7 +245,7 @@ TEXTS: dict[str, Text] = {
         "run apply: it adopts the file system that is there, or says why not",
     ),
     "fs-geometry": Text(
-        "XFS of {subject} knows the stripe",
+        "file system of {subject} knows the stripe",
         "the file system was made on another array, or by hand without su and sw",
         "works, only slower; it can be set at mkfs only: save the data, make it anew when there is time",
     ),
@@ -278,6 +278,21 @@ TEXTS: dict[str, Text] = {
         "read-ahead of {subject}",
         "the udev rule is missing, or another tool (tuned) set its own value",
         "run apply; udevadm test on the device shows which rule wins",
+    ),
+    "fs-trim": Text(
+        "freed blocks of {subject} are given back to the drives",
+        "the drop-in of fstrim.service is missing: by itself it trims only what /etc/fstab lists",
+        "run apply; systemctl cat fstrim.service shows what is in force",
+    ),
+    "volume-watch": Text(
+        "the volume watch reports no fault",
+        "a drive is dead or was pulled, or a volume was stopped or unmounted",
+        "cat /run/llmhw/volume-faults on the machine says what is lost and what is not; follow the runbook",
+    ),
+    "volume-watch/off": Text(
+        "the volume watch looks at every volume",
+        "the timer was stopped or disabled by hand, or its program cannot run; lost drives are told to nobody",
+        "run apply; systemctl status llmhw-volume-watch.timer llmhw-volume-watch.service",
     ),
     "tmpfs-mounted": Text(
         "tmpfs {subject} as planned",

@@ -13,7 +13,8 @@ from llmhw_provision.errors import ProvisionError
 
 # verb -> what `--help` says of it; the module cli/<verb>.py holds its click command as `command`
 _VERBS = {
-    "size": "what a workload needs: weights, states, KV cache, checkpoints",
+    "size": "what a workload needs per GPU and host, and whether it fits",
+    "explain": "every number of size: formula with values, and source",
     "discover": "read the site's machines into observed/<host>.json",
     "plan": "decide everything; write plan.json and the inventory",
     "apply": "carry the plan out on the machines",

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import click
 
-from llmhw_provision.catalogue.loader import ModelKind, find
 from llmhw_provision.cli.options import site_folder
 from llmhw_provision.documents import dump_json, read, write_atomic
 from llmhw_provision.errors import InputError, Problem
@@ -17,7 +16,8 @@ from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import ExpectedDisk, Plan
 from llmhw_provision.site import Site
-from llmhw_provision.sizing.estimate import estimate
+from llmhw_provision.sizing.models import resolve_model
+from llmhw_provision.sizing.need import need
 from llmhw_provision.units import disk
 from llmhw_provision.workload import Workload
 
@@ -52,7 +52,7 @@ def make_plan(folder: Path) -> Plan:
             observed[host.name] = machine
     if problems or workload is None or site is None:
         raise InputError.of(problems)
-    return build_plan(estimate(workload, find("models", workload.model, ModelKind)), site, observed)
+    return build_plan(need(workload, resolve_model(workload.model, folder)), site, observed)
 
 
 Model = TypeVar("Model", Workload, Site, Machine)

@@ -3,101 +3,189 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from llmhw_provision.catalogue.loader import Gpu, MachineKind, ModelKind, find, names
-from llmhw_provision.documents import check, read
-from llmhw_provision.sizing.estimate import Estimate, estimate, fit
-from llmhw_provision.sizing.storage import FREE_SOURCE
+from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
+from llmhw_provision.errors import InputError
+from llmhw_provision.sizing.choose import best, describe
+from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.need import Need
+from llmhw_provision.sizing.search import largest_concurrency, largest_context
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import disk, memory
-from llmhw_provision.workload import Workload
+
+_BAR = 24  # characters of the longest bar
 
 
 @click.command("size")
-@click.option(
-    "--site", "folder", type=click.Path(file_okay=False, path_type=Path), help="Read DIRECTORY/workload.yaml."
-)
-@click.option("--model", help="Name in the catalogue, for example llama-3.1-8b.")
-@click.option("--job", type=click.Choice(["pretrain", "sft", "serve"]))
-@click.option("--method", type=click.Choice(["full", "lora", "qlora"]))
-@click.option("--weights", type=click.Choice(["fp32", "bf16", "fp16", "fp8", "int8", "int4"]))
-@click.option("--seq", type=int, help="Tokens per sample in training.")
-@click.option("--batch", type=int, help="Samples per optimizer step, all GPUs together.")
-@click.option("--concurrency", type=int, help="Requests in flight when serving.")
-@click.option("--context", type=int, help="Tokens of prompt and answer together when serving.")
+@workload_options
 @click.option("--json", "as_json", is_flag=True, help="Print every term as JSON.")
 def command(folder: Path | None, as_json: bool, **options: Any) -> None:
-    """What a workload needs: GPU memory (at least), checkpoints, scratch, tmpfs; each number with its arithmetic."""
-    workload = _workload(folder, options)
-    need = estimate(workload, find("models", workload.model, ModelKind))
-    click.echo(json.dumps(_as_data(need), indent=2, ensure_ascii=False) if as_json else _screen(need))
+    """What a workload needs per GPU and per host, whether it fits, and in which layout."""
+    need = read_need(folder, options)
+    hardware = read_hardware(options)
+    rows = [(title, machine, *_best(need, machine)) for title, machine in hardware]
+    if all(found is None for _, _, found, _ in rows):
+        raise next(problem for _, _, _, problem in rows if problem is not None)
+    if as_json:
+        click.echo(json.dumps(_as_data(need, rows), indent=2, ensure_ascii=False))
+    else:
+        click.echo(_screen(need, rows))
 
 
-def _workload(folder: Path | None, options: dict[str, Any]) -> Workload:
-    given = {key: value for key, value in options.items() if value is not None}
-    if folder is not None:
-        if given:
-            raise click.UsageError(f"--site reads workload.yaml; leave out --{', --'.join(sorted(given))}")
-        return read(folder / "workload.yaml", Workload)
-    if "model" not in given or "job" not in given:
-        raise click.UsageError("name --model and --job, or --site DIRECTORY")
-    serving = {key: given.pop(key) for key in ("concurrency", "context") if key in given}
-    if "seq" in given:
-        given["sequence"] = given.pop("seq")
-    data = {"schema": 1, **given, **({"serving": serving} if serving else {})}
-    return check(data, Workload, path=Path("options"))
+Row = tuple[str, Hardware, Estimate | None, InputError | None]
 
 
-def _screen(need: Estimate) -> str:
-    load = need.workload
-    lines = [f"{need.model.title} · {need.model.params / 1e9:.1f}B parameters · {load.job} · {load.method}", ""]
-    lines.append("GPU memory, all GPUs together, at least (activations, logits and buffers come on top)")
-    lines += [_line(term, memory) for term in need.device]
-    lines.append(f"  {'sum':<26}{memory(need.device_bytes):>12}")
-    lines += ["", "                      at least per GPU   card         verdict"]
-    lines += [_verdict(name, need) for name in names("machines")]
-    lines += ["", "scratch"]
-    lines += [_line(term, disk) for term in need.storage.scratch]
-    lines.append(f"  {'with a fifth free':<26}{disk(need.storage.scratch_bytes):>12}   {FREE_SOURCE}")
-    if need.storage.project:
-        lines += ["", "project (persistent)"]
-        lines += [_line(term, disk) for term in need.storage.project]
-    if need.hot:
-        lines += ["", f"tmpfs: hot set of {memory(need.hot)}, if a tenth of the host's memory allows"]
+def _best(need: Need, machine: Hardware) -> tuple[Estimate | None, InputError | None]:
+    try:
+        return best(need.job, need.model, machine, need.workload.layout, need.workload.batch), None
+    except InputError as error:
+        return None, error
+
+
+def _screen(need: Need, rows: list[Row]) -> str:
+    width = max(len(_where(title, machine)) for title, machine, _, _ in rows)
+    lines = [_title(need), "", f"  {'':<{width}}  {'needs per GPU':>20}  {'card':>9}  verdict"]
+    lines += [
+        f"  {_where(title, machine):<{width}}  {_verdict(need, machine, found, problem)}"
+        for title, machine, found, problem in rows
+    ]
+    shown = _shown(rows)
+    if shown is not None:
+        lines += ["", *_breakdown(*shown)]
+    lines += ["", *_storage(need)]
+    lines.append("every number: llmhw-provision explain with the same options")
     return "\n".join(lines)
 
 
-def _line(term: Term, text: Any) -> str:
-    return f"  {term.name:<26}{text(term.size):>12}   {term.formula}"
+def _title(need: Need) -> str:
+    job, load = need.job, need.workload
+    parts = [need.model.title, f"{need.model.parameters / 1e9:.1f}B parameters", job.kind]
+    if job.trains:
+        parts.append(job.method if job.method == "full" else f"{job.method} r={job.rank}")
+        parts += [job.scheme if job.method == "full" else job.weights, f"{job.sequence:,} tokens × {load.batch:,}"]
+    else:
+        parts += [job.weights, f"{job.concurrency:,} requests of {job.context:,} tokens", f"KV {job.kv}"]
+    return " · ".join(parts)
 
 
-def _verdict(name: str, need: Estimate) -> str:
-    kind = find("machines", name, MachineKind)
-    gpu = find("gpus", kind.gpu.kind, Gpu)
-    result = fit(need, gpu, kind.gpu.count)
-    verdict = "not excluded" if result.fits else "does not fit"
-    title = f"{kind.title} {kind.gpu.count}×"
-    return f"  {title:<20}{memory(result.needs_per_gpu):>14}   {memory(gpu.memory_bytes):>10}   {verdict}"
+def _where(title: str, machine: Hardware) -> str:
+    hosts = f"{machine.nodes} × " if machine.nodes > 1 else ""
+    return f"{title} {hosts}{machine.gpus}×"
 
 
-def _as_data(need: Estimate) -> dict[str, Any]:
-    def terms(items: tuple[Term, ...]) -> list[dict[str, Any]]:
-        return [
-            {"name": item.name, "bytes": item.size, "formula": item.formula, "source": item.source} for item in items
-        ]
+def _verdict(need: Need, machine: Hardware, found: Estimate | None, problem: InputError | None) -> str:
+    card = memory(machine.card.usable)
+    if found is None:
+        return f"{'–':>20}  {card:>9}  no layout: {problem}"
+    size = f"{memory(found.device_bytes)} ±{100 * found.device_band / found.device_bytes:.0f} %"
+    text = f"{size:>20}  {card:>9}  {found.verdict}"
+    if found.device_verdict == "does not fit":
+        return text + _why_not(need, machine, found)
+    if found.verdict == "does not fit":
+        text += f": host needs {memory(found.host_bytes)}, has {memory(machine.host_memory)}"
+    return f"{text:<50}  {describe(found.job, found.layout)}"
 
+
+def _why_not(need: Need, machine: Hardware, found: Estimate) -> str:
+    largest = max(found.peak.terms, key=lambda term: term.size)
+    text = f": {largest.name} alone {memory(largest.size)}" if largest.size > found.limit else ""
+    if need.job.kind != "sft" or need.job.method == "qlora":
+        return text
+    other = replace(need.job, method="qlora", weights="bf16", state_bytes=0, in_backward=False)
+    try:
+        tried = best(other, need.model, machine, need.workload.layout, need.workload.batch)
+    except InputError:
+        return text
+    return f"{text}   (QLoRA: {memory(tried.device_bytes)}, {tried.verdict})"
+
+
+def _shown(rows: list[Row]) -> tuple[str, Estimate] | None:
+    """The first that fits, else the first that could be laid out."""
+    found = [(title, item) for title, _, item, _ in rows if item is not None]
+    return next((row for row in found if row[1].verdict != "does not fit"), found[0] if found else None)
+
+
+def _breakdown(title: str, found: Estimate) -> list[str]:
+    peak = found.peak
+    lines = [f"{title}: {memory(peak.device)} per GPU at its peak, {peak.name}"]
+    largest = max(term.size for term in peak.terms)
+    for term in sorted(peak.terms, key=lambda term: -term.size):
+        if term.size:
+            bar = "▇" * (term.size * _BAR // largest) or "▏"
+            lines.append(f"  {term.name:<32}{memory(term.size):>11}  {bar}")
+    limits = _limits(found)
+    host = f"host memory {memory(found.host_bytes)}"
+    if found.hardware.host_memory:
+        host += f" of {memory(found.hardware.host_memory)}: {found.host_verdict}"
+    return [*lines, f"{host} · {limits}"]
+
+
+def _limits(found: Estimate) -> str:
+    card = found.limit
+    context = largest_context(found.model, found.job, found.layout, card)
+    text = f"longest {'sequence' if found.job.trains else 'context'} that fits {context:,} tokens"
+    if found.job.trains:
+        return text
+    count = largest_concurrency(found.model, found.job, found.layout, card) * found.layout.dp
+    text += f" · most requests {count:,}"
+    if found.cache is not None:
+        text += f" · vLLM's KV cache {found.cache.tokens:,} tokens per replica"
+    return text
+
+
+def _storage(need: Need) -> list[str]:
+    scratch = " + ".join(f"{term.name} {disk(term.size)}" for term in need.storage.scratch)
+    lines = [f"scratch {disk(need.storage.scratch_bytes)} ({scratch}, a fifth free)"]
+    if need.storage.project:
+        lines.append(f"project {disk(need.storage.project_bytes)} (newest checkpoint)")
+    if need.hot:
+        lines.append(f"tmpfs: hot set of {memory(need.hot)}, if a tenth of the host's memory allows")
+    return lines
+
+
+def terms_data(items: tuple[Term, ...]) -> list[dict[str, Any]]:
+    """Terms as JSON."""
+    return [
+        {"name": item.name, "kind": item.kind, "bytes": item.size, "formula": item.formula, "source": item.source}
+        for item in items
+    ]
+
+
+def _as_data(need: Need, rows: list[Row]) -> dict[str, Any]:
     return {
         "model": need.model.title,
+        "parameters": need.model.parameters,
         "workload": need.workload.model_dump(mode="json", by_alias=True),
-        "device_at_least": terms(need.device),
-        "device_at_least_bytes": need.device_bytes,
-        "scratch": terms(need.storage.scratch),
+        "machines": [_row_data(title, machine, found, problem) for title, machine, found, problem in rows],
+        "scratch": terms_data(need.storage.scratch),
         "scratch_bytes": need.storage.scratch_bytes,
-        "project": terms(need.storage.project),
+        "project": terms_data(need.storage.project),
         "project_bytes": need.storage.project_bytes,
         "hot_bytes": need.hot,
+    }
+
+
+def _row_data(title: str, machine: Hardware, found: Estimate | None, problem: InputError | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"machine": title, "gpu": machine.card.title, "gpus": machine.gpus, "nodes": machine.nodes}
+    data["usable_bytes"] = machine.card.usable
+    if found is None:
+        return {**data, "verdict": "no layout", "problem": str(problem)}
+    return {
+        **data,
+        "verdict": found.verdict,
+        "layout": found.layout.__dict__,
+        "layout_text": describe(found.job, found.layout),
+        "device_bytes": found.device_bytes,
+        "device_band_bytes": found.device_band,
+        "moments": [
+            {"name": moment.name, "stage": moment.stage, "bytes": moment.device, "terms": terms_data(moment.terms)}
+            for moment in found.moments
+        ],
+        "host_bytes": found.host_bytes,
+        "host": terms_data(found.host),
     }

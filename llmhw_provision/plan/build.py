@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import hashlib
 
-from llmhw_provision.catalogue.loader import Gpu, MachineKind, find, names
+from llmhw_provision.catalogue.loader import MachineKind, find
 from llmhw_provision.documents import dump_json
-from llmhw_provision.errors import DoesNotFit, InputError, MachineError, Problem, ProvisionError
+from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
 from llmhw_provision.machine import Machine
+from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.storage import plan_storage
 from llmhw_provision.site import Host, Site
-from llmhw_provision.sizing.estimate import Estimate, fit
-from llmhw_provision.units import memory
+from llmhw_provision.sizing.need import Need
 
 
-def build_plan(need: Estimate, site: Site, observed: dict[str, Machine]) -> Plan:
+def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     """The whole plan; raises InputError, DoesNotFit or MachineError with the problems of all hosts at once."""
     machines: dict[str, Machine] = {}
     problems: list[Problem] = []
     kinds: list[type[ProvisionError]] = []
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
-    for host in sorted(site.hosts, key=lambda item: item.name):
+    hosts = sorted(site.hosts, key=lambda item: item.name)
+    for host in hosts:
         try:
             machines[host.name] = _machine(host, observed)
-            plans.append(_host(host, machines[host.name], site, need))
+        except ProvisionError as error:
+            problems += error.problems
+            kinds.append(type(error))
+    for host in (host for host in hosts if host.name in machines):
+        try:
+            plans.append(_host(host, machines, site, need))
         except ProvisionError as error:
             problems += error.problems
             kinds.append(type(error))
@@ -46,7 +52,7 @@ def build_plan(need: Estimate, site: Site, observed: dict[str, Machine]) -> Plan
     return plan.model_copy(update={"identity": digest})
 
 
-def _title(need: Estimate) -> str:
+def _title(need: Need) -> str:
     load = need.workload
     if load.serving:
         return f"{need.model.title}, serve {load.weights}, {load.serving.concurrency} × {load.serving.context} tokens"
@@ -65,8 +71,9 @@ def _machine(host: Host, observed: dict[str, Machine]) -> Machine:
     return catalogue_machine(host.machine)
 
 
-def _host(host: Host, machine: Machine, site: Site, need: Estimate) -> tuple[HostPlan, tuple[Note, ...]]:
-    notes = (*_sold_as(host, machine), *_device(host, machine, need))
+def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> tuple[HostPlan, tuple[Note, ...]]:
+    machine = machines[host.name]
+    notes = (*_sold_as(host, machine), *gpu_notes(host.name, machine, machines, need))
     storage = plan_storage(host.name, machine, site.storage, need)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
@@ -121,35 +128,3 @@ def _sold_as(host: Host, machine: Machine) -> tuple[Note, ...]:
                 "leave machine: out of site.yaml to plan for what is there",
             )
     return tuple(notes)
-
-
-def _device(host: Host, machine: Machine, need: Estimate) -> tuple[Note, ...]:
-    """Whether weights and states fit the GPUs; a lower bound, so that only a refusal is certain."""
-    known = [gpus for gpus in machine.gpus if gpus.kind in names("gpus")]
-    if not known:
-        found = ", ".join(f"{gpus.count}× {gpus.kind}" for gpus in machine.gpus) or "no GPU"
-        return (
-            Note(
-                host=host.name,
-                rule="GPU memory is checked against the catalogue",
-                choice=f"not checked: {found} found; storage is planned all the same",
-                source="catalogue/gpus.yml",
-            ),
-        )
-    gpu, count = find("gpus", known[0].kind, Gpu), known[0].count
-    result = fit(need, gpu, count)
-    text = (
-        f"at least {memory(result.needs_per_gpu)} on each of {count}× {gpu.title}, which has {memory(gpu.memory_bytes)}"
-    )
-    if not result.fits:
-        parts = "; ".join(f"{term.name} {memory(term.size)}" for term in need.device)
-        raise DoesNotFit(f"{host.name}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
-    return (
-        Note(
-            host=host.name,
-            rule="weights and states are a lower bound: activations and buffers come on top",
-            choice=text,
-            inputs=tuple(f"{term.name} {memory(term.size)}: {term.formula}" for term in need.device),
-            source=need.device[0].source,
-        ),
-    )

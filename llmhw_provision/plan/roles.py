@@ -25,11 +25,15 @@ class Volume(Record):
     level: Level = Field(description="single: the file system lies on the disk itself")
     members: tuple[ById, ...] = Field(min_length=1, description="disks by /dev/disk/by-id, in array order")
     chunk_kib: int = Field(ge=4, description="KiB per disk before the next one takes over; ignored unless raid0")
-    filesystem: Literal["xfs"] = Field(description="file system")
+    filesystem: Literal["xfs", "ext4"] = Field(description="file system")
     mount: Path = Field(description="mount point; the bare folder underneath is made immutable")
-    mount_options: tuple[str, ...] = Field(description="mount options; nofail must be among them")
+    mount_options: tuple[str, ...] = Field(
+        description="mount options; nofail must be among them; prjquota: project quotas"
+    )
     device_timeout_s: int = Field(ge=1, le=600, description="seconds that boot waits for the device")
     read_ahead_kib: int = Field(ge=0, description="KiB of read-ahead of the block device")
+    trim: Literal["weekly", "never"] = Field(description="weekly: fstrim.timer tells the disks which blocks are free")
+    ephemeral: bool = Field(description="make the array again when mdadm.conf records it but its disks are blank")
     owner: str = Field(description="owner of the mounted root folder")
     group: str = Field(description="group of the mounted root folder")
     mode: Mode = Field(description="mode of the mounted root folder")
@@ -59,6 +63,9 @@ class NvmeRaid0Config(Record):
     volumes: tuple[Volume, ...] = Field(description="volumes to create or to adopt")
     directories: tuple[Directory, ...] = Field(description="folders on existing mounts")
     wipe: tuple[Wipe, ...] = Field(description="consents to erase, from site.yaml")
+    max_wear_percent: int = Field(
+        ge=1, le=255, description="percent of rated endurance; a drive that has used more is not written to"
+    )
 
 
 class TmpfsMount(Record):

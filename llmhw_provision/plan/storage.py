@@ -9,8 +9,8 @@ from llmhw_provision.machine import Disk, Machine, Mount
 from llmhw_provision.plan.disks import DiskChoice, choose_disks
 from llmhw_provision.plan.model import ExpectedDisk, Note, Purpose, Signature
 from llmhw_provision.plan.roles import Directory, Level, NvmeRaid0Config, TmpfsConfig, TmpfsMount, Volume
-from llmhw_provision.site import Storage
-from llmhw_provision.sizing.estimate import Estimate
+from llmhw_provision.site import Project, Scratch, Storage
+from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.storage import FREE_SOURCE, tmpfs_bytes, tmpfs_limit
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import KIB, MIB, disk, memory
@@ -18,7 +18,7 @@ from llmhw_provision.units import KIB, MIB, disk, memory
 CHUNK_KIB = 512
 DEVICE_TIMEOUT_S = 30
 _READ_AHEAD_MIN_KIB, _READ_AHEAD_MAX_KIB = 4096, 16384
-_OPTIONS = ("noatime", "nofail", "logbsize=256k")
+_OPTIONS: dict[str, tuple[str, ...]] = {"xfs": ("noatime", "nofail", "logbsize=256k"), "ext4": ("noatime", "nofail")}
 _SHARED = "1777"  # like /tmp: everyone may write, nobody may delete another's files
 
 
@@ -34,7 +34,7 @@ class StoragePlan:
     notes: tuple[Note, ...]
 
 
-def plan_storage(host: str, machine: Machine, storage: Storage, need: Estimate) -> StoragePlan:
+def plan_storage(host: str, machine: Machine, storage: Storage, need: Need) -> StoragePlan:
     """Storage of `host`; raises InputError for disks that cannot be used, DoesNotFit when scratch is too small."""
     choice = choose_disks(host, machine, storage)
     volumes: list[Volume] = []
@@ -53,7 +53,12 @@ def plan_storage(host: str, machine: Machine, storage: Storage, need: Estimate) 
     notes += tmpfs_notes
     notes += [Note(host=host, rule="consent to erase is void", choice=text, source="site.yaml") for text in choice.void]
     return StoragePlan(
-        nvme_raid0=NvmeRaid0Config(volumes=tuple(volumes), directories=tuple(directories), wipe=choice.wipe),
+        nvme_raid0=NvmeRaid0Config(
+            volumes=tuple(volumes),
+            directories=tuple(directories),
+            wipe=choice.wipe,
+            max_wear_percent=storage.max_wear_percent,
+        ),
         tmpfs=tmpfs,
         disks=_expected(machine, choice),
         creates=tuple(creates),
@@ -70,7 +75,7 @@ class _Part:
     notes: tuple[Note, ...] = ()
 
 
-def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Estimate) -> _Part:
+def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Need) -> _Part:
     wanted, project = storage.scratch, storage.project.path
     if not choice.scratch:
         text = f"folder {wanted.mount} on the system disk: no empty NVMe drive is to spare, so there is no array"
@@ -80,7 +85,7 @@ def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Estimate) ->
     # an array that exists keeps its chunk; one that site.yaml wants otherwise is described and refused by the module
     found = choice.adopted.chunk_bytes if choice.adopted is not None and level == "raid0" else 0
     chunk = (wanted.chunk or found or CHUNK_KIB * KIB) // KIB
-    volume = _volume(wanted.name, level, choice.scratch, chunk, wanted.mount)
+    volume = _volume(wanted.name, level, choice.scratch, chunk, wanted.mount, storage=storage, like=wanted)
     capacity = sum(item.size_bytes for item in choice.scratch)
     _require_capacity(host, capacity, len(choice.scratch), need)
     loss = (
@@ -108,7 +113,7 @@ def _scratch(host: str, storage: Storage, choice: DiskChoice, need: Estimate) ->
     return _Part(volumes=(volume,), creates=(_creates(volume, choice),), notes=notes)
 
 
-def _require_capacity(host: str, capacity: int, count: int, need: Estimate) -> None:
+def _require_capacity(host: str, capacity: int, count: int, need: Need) -> None:
     wanted = need.storage.scratch_bytes
     if wanted > capacity:
         parts = " + ".join(f"{term.name} {disk(term.size)}" for term in need.storage.scratch)
@@ -118,7 +123,7 @@ def _require_capacity(host: str, capacity: int, count: int, need: Estimate) -> N
         )
 
 
-def _project(host: str, machine: Machine, storage: Storage, choice: DiskChoice, need: Estimate) -> _Part:
+def _project(host: str, machine: Machine, storage: Storage, choice: DiskChoice, need: Need) -> _Part:
     path, wanted = storage.project.path, need.storage.project_bytes
     if choice.project:
         level: Level = "raid1" if len(choice.project) == 2 else "single"
@@ -127,7 +132,7 @@ def _project(host: str, machine: Machine, storage: Storage, choice: DiskChoice, 
             raise DoesNotFit(
                 f"{host}: project needs {disk(wanted)}; its disks hold {disk(capacity)}", "name larger disks"
             )
-        volume = _volume("project", level, choice.project, CHUNK_KIB, path)
+        volume = _volume("project", level, choice.project, CHUNK_KIB, path, storage=storage, like=storage.project)
         kept = "survives one dead drive" if level == "raid1" else "is lost with its only drive: back it up elsewhere"
         note = Note(host=host, rule="project disks from site.yaml", choice=f"{level}; {kept}", source="site.yaml")
         return _Part(volumes=(volume,), creates=(_creates(volume, choice),), notes=(note,))
@@ -149,9 +154,7 @@ def _mount_of(machine: Machine, path: str) -> Mount | None:
     return max(inside, key=lambda item: len(item.path), default=None)
 
 
-def _tmpfs(
-    host: str, machine: Machine, storage: Storage, need: Estimate
-) -> tuple[TmpfsConfig | None, tuple[Note, ...]]:
+def _tmpfs(host: str, machine: Machine, storage: Storage, need: Need) -> tuple[TmpfsConfig | None, tuple[Note, ...]]:
     hot = storage.tmpfs.size or need.hot
     if not hot:
         note = Note(
@@ -180,18 +183,29 @@ def _tmpfs(
     return config, (note,)
 
 
-def _volume(name: str, level: Level, disks: tuple[Disk, ...], chunk: int, mount: str) -> Volume:
+def _volume(
+    name: str,
+    level: Level,
+    disks: tuple[Disk, ...],
+    chunk: int,
+    mount: str,
+    *,
+    storage: Storage,
+    like: Scratch | Project,
+) -> Volume:
     read_ahead = 2 * chunk * len(disks) if level == "raid0" else _READ_AHEAD_MIN_KIB
     return Volume(
         name=name,
         level=level,
         members=tuple(item.by_id for item in disks),
         chunk_kib=chunk,
-        filesystem="xfs",
+        filesystem=like.filesystem,
         mount=mount,
-        mount_options=_OPTIONS,
+        mount_options=(*_OPTIONS[like.filesystem], *(("prjquota",) if like.project_quota else ())),
         device_timeout_s=DEVICE_TIMEOUT_S,
         read_ahead_kib=min(max(read_ahead, _READ_AHEAD_MIN_KIB), _READ_AHEAD_MAX_KIB),
+        trim=storage.trim,
+        ephemeral=isinstance(like, Scratch) and like.ephemeral,
         owner="root",
         group="root",
         mode=_SHARED,
@@ -212,7 +226,8 @@ def _creates(volume: Volume, choice: DiskChoice) -> str:
         if len(disks) > 1
         else "file system on a disk"
     )
-    return f"{what} (serials {serials}), XFS, mounted at {volume.mount}"
+    kind = {"xfs": "XFS"}.get(volume.filesystem, volume.filesystem)
+    return f"{what} (serials {serials}), {kind}, mounted at {volume.mount}"
 
 
 def _inputs(terms: tuple[Term, ...]) -> tuple[str, ...]:

@@ -295,7 +295,7 @@ TEXTS: dict[str, Text] = {
         "执行 apply：它会沿用现有文件系统，或说明为何不能",
     ),
     "fs-geometry": Text(
-        "{subject} 的 XFS 与条带匹配",
+        "{subject} 的文件系统与条带匹配",
         "文件系统建在另一个阵列上，或手工创建时没有指定 su 和 sw",
         "可以使用，只是较慢；只能在 mkfs 时设置：有时间时备份数据后重建",
     ),
@@ -320,6 +320,21 @@ TEXTS: dict[str, Text] = {
         "{subject} 的预读大小",
         "缺少 udev 规则，或其他工具（tuned）设置了自己的值",
         "执行 apply；对设备执行 udevadm test 可看出哪条规则生效",
+    ),
+    "fs-trim": Text(
+        "{subject} 释放的块会归还给硬盘",
+        "缺少 fstrim.service 的附加配置：它本身只处理 /etc/fstab 中列出的文件系统",
+        "执行 apply；用 systemctl cat fstrim.service 查看现行内容",
+    ),
+    "volume-watch": Text(
+        "卷监视没有报告故障",
+        "磁盘损坏或被拔出，或者卷被停止或卸载",
+        "在该机器上执行 cat /run/llmhw/volume-faults，其中说明哪些数据丢失、哪些没有丢失；按操作手册处理",
+    ),
+    "volume-watch/off": Text(
+        "卷监视检查每一个卷",
+        "定时器被手动停止或停用，或其程序无法运行；磁盘丢失时不会有人得到通知",
+        "重新执行 apply；执行 systemctl status llmhw-volume-watch.timer llmhw-volume-watch.service",
     ),
     "tmpfs-mounted": Text(
         "tmpfs {subject} 与方案一致",

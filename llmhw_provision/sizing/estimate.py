@@ -1,73 +1,111 @@
-"""estimate(workload, model) → Estimate: what a workload needs, every number with its arithmetic."""
+"""estimate(workload, model, machine, layout) → Estimate: memory per GPU and per host, every number with its terms."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from llmhw_provision.catalogue.loader import Gpu, ModelKind
-from llmhw_provision.errors import InputError
-from llmhw_provision.sizing import memory
-from llmhw_provision.sizing.storage import StorageNeed, storage_need
+from llmhw_provision.model import Architecture
+from llmhw_provision.sizing.bands import band
+from llmhw_provision.sizing.cards import Card
+from llmhw_provision.sizing.host import host_terms
+from llmhw_provision.sizing.job import Job, Layout
+from llmhw_provision.sizing.limits import require
+from llmhw_provision.sizing.serving import VllmMemory, serving, vllm_memory
 from llmhw_provision.sizing.terms import Term, total
-from llmhw_provision.workload import Workload
+from llmhw_provision.sizing.training import Moment, moments
+
+Verdict = Literal["fits", "tight", "does not fit"]
+_RANK: tuple[Verdict, ...] = ("fits", "tight", "does not fit")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """GPUs of one kind in equal hosts; `host_memory` in bytes, 0 when it is not known."""
+
+    card: Card
+    gpus: int  # of one host
+    nodes: int = 1
+    host_memory: int = 0
+
+    @property
+    def all_gpus(self) -> int:
+        """GPUs of all hosts."""
+        return self.gpus * self.nodes
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one workload needs. `device` counts all GPUs together and leaves out activations: a lower bound."""
+    """What a job needs on each GPU at its peak and on each host, and whether the hardware has it."""
 
-    workload: Workload
-    model: ModelKind
-    device: tuple[Term, ...]
-    checkpoint: Term | None
-    storage: StorageNeed
-    hot: int
+    model: Architecture
+    job: Job
+    layout: Layout
+    hardware: Hardware
+    moments: tuple[Moment, ...]
+    host: tuple[Term, ...]
+    cache: VllmMemory | None
+
+    @property
+    def peak(self) -> Moment:
+        """The moment that needs most."""
+        return max(self.moments, key=lambda moment: moment.device)
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of GPU memory over all GPUs, at least."""
-        return total(self.device)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether an estimate fits the GPUs of one machine."""
-
-    needs_per_gpu: int
-    usable_per_gpu: int
-    count: int
+        """Bytes per GPU at the peak."""
+        return self.peak.device
 
     @property
-    def fits(self) -> bool:
-        """Whether the lower bound is within the card."""
-        return self.needs_per_gpu <= self.usable_per_gpu
+    def device_band(self) -> int:
+        """Bytes by which the need may be wrong, either way."""
+        return band(self.peak.terms)
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes per host, without what takes only memory that is left."""
+        return total(term for term in self.host if term.kind == "host")
+
+    @property
+    def limit(self) -> int:
+        """Bytes of one GPU that the job may take: in vLLM its share of the card."""
+        return limit(self.job, self.hardware.card.usable)
+
+    @property
+    def device_verdict(self) -> Verdict:
+        """Whether one GPU holds it."""
+        return verdict(self.device_bytes, self.device_band, self.limit)
+
+    @property
+    def host_verdict(self) -> Verdict:
+        """Whether one host holds it; fits where its memory is not known."""
+        if not self.hardware.host_memory:
+            return "fits"
+        return verdict(self.host_bytes, band(self.host), self.hardware.host_memory)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worse of GPU and host."""
+        return max(self.device_verdict, self.host_verdict, key=_RANK.index)
 
 
-def estimate(workload: Workload, model: ModelKind) -> Estimate:
-    """The estimate of `workload`; raises InputError when serving is asked for without its figures."""
-    weights = memory.weights(model, workload.weights)
-    if workload.job == "serve":
-        if workload.serving is None:
-            raise InputError(
-                "workload.yaml: serving: missing", "job: serve needs serving: {concurrency: 32, context: 8192}"
-            )
-        serving = workload.serving
-        cache = memory.kv_cache(model, context=serving.context, concurrency=serving.concurrency, precision=serving.kv)
-        device: tuple[Term, ...] = (weights, cache)
-        checkpoint = None
-    else:
-        device = memory.training_states(model, workload.method)
-        checkpoint = memory.checkpoint(model, workload.method)
-    need = storage_need(
-        weights=weights,
-        checkpoint=checkpoint,
-        keep=workload.checkpoints.keep,
-        dataset=workload.dataset.size if workload.dataset else 0,
-    )
-    hot = workload.dataset.hot or 0 if workload.dataset else 0
-    return Estimate(workload, model, device, checkpoint, need, hot)
+def limit(job: Job, usable: int) -> int:
+    """Bytes of a card with `usable` bytes that a job may take."""
+    return usable * job.utilisation // 100 if not job.trains and job.runtime == "vllm" else usable
 
 
-def fit(need: Estimate, gpu: Gpu, count: int) -> Fit:
-    """The lower bound spread evenly over `count` GPUs (ZeRO-3, FSDP or tensor parallel) against one card's memory."""
-    return Fit(-(-need.device_bytes // count), gpu.memory_bytes, count)
+def verdict(need: int, uncertain: int, room: int) -> Verdict:
+    """fits: even with the whole band on top; tight: only within the band; else does not fit."""
+    if need + uncertain <= room:
+        return "fits"
+    return "tight" if need - uncertain <= room else "does not fit"
+
+
+def estimate(job: Job, model: Architecture, hardware: Hardware, layout: Layout) -> Estimate:
+    """The memory of `job` on `hardware` spread as `layout`; raises InputError naming every contradiction."""
+    require(model, job, layout)
+    found = moments(model, job, layout) if job.trains else (serving(model, job, layout),)
+    cache = None
+    if not job.trains and job.runtime == "vllm":
+        cache = vllm_memory(model, job, layout, hardware.card.usable)
+    return Estimate(model, job, layout, hardware, found, host_terms(model, job, layout), cache)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.rehearsal import box
 from tests.rehearsal.machine import Machine, missing
+from tests.rehearsal.role import Play
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> None:
@@ -30,8 +31,17 @@ def rehearsal_possible() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    """A fresh machine with eight empty drives and the customer's; skipped with the reason where none can run."""
+    """A fresh machine with eight empty drives and the customer's; skipped with the reason where none can run.
+
+    A test module adds drives by a constant FURTHER_DRIVES.
+    """
     request.getfixturevalue("rehearsal_possible")
-    with Machine() as made:
+    with Machine(getattr(request.module, "FURTHER_DRIVES", ())) as made:
         made.up()
         yield made
+
+
+@pytest.fixture(scope="module")
+def play(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Runs of the role nvme_raid0 on the machine."""
+    return Play(machine, tmp_path_factory.mktemp("role"))

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import os
 import pwd
@@ -28,6 +29,7 @@ EMPTY_SERIALS = tuple(f"LLMHW{number:04d}" for number in range(1, 9))
 # Already holds a file system with files: a drive that nothing may ever touch.
 CUSTOMER_SERIAL = "LLMHWKEEP1"
 CUSTOMER_LABEL = "customer"
+SYSTEM_SERIAL = "LLMHWSYSTEM"
 # CPU features that make a guest slower under software emulation: with erms the kernel clears and copies
 # pages byte by byte (measured: 3 times slower); smap and smep end translation blocks; la57 adds a level.
 _SOFTWARE_CPU = "max,erms=off,smap=off,smep=off,la57=off"
@@ -38,15 +40,40 @@ _FILE = STATE / "drives.json"
 
 @dataclass(frozen=True)
 class Drive:
-    """One NVMe drive: where it sits (PCI slot) and whether it is plugged in at the next start."""
+    """One NVMe drive: where it sits (PCI slot) and whether it is plugged in at the next start.
+
+    `size` and `sector` (logical and physical) in bytes; `smart_warning` is the byte of critical warnings in its
+    SMART log (NVM Express base specification, figure "SMART / Health Information Log Page").
+    """
 
     serial: str
     slot: int
     inserted: bool = True
+    size: int = DRIVE_SIZE
+    sector: int = 512
+    smart_warning: int = 0
 
     @property
     def image(self) -> Path:
         return images_dir() / f"{self.serial}.img"
+
+    def digest(self) -> str:
+        """SHA-256 of the content, equal for equal bytes (holes count as zeros)."""
+        digest = hashlib.sha256()
+        with self.image.open("rb") as stream:
+            end, position = os.fstat(stream.fileno()).st_size, 0
+            while position < end:
+                try:
+                    position = os.lseek(stream.fileno(), position, os.SEEK_DATA)
+                except OSError:  # only a hole is left
+                    break
+                position -= position % (1 << 20)
+                stream.seek(position)
+                block = stream.read(1 << 20)
+                if block.strip(b"\0"):
+                    digest.update(position.to_bytes(8, "big") + block)
+                position += 1 << 20
+        return digest.hexdigest()
 
 
 def images_dir() -> Path:
@@ -83,7 +110,7 @@ def create_images() -> None:
                 _customer_files(Path(content))
                 image.write_drive(drive.image, size=DRIVE_SIZE, label=CUSTOMER_LABEL, content=Path(content))
         else:
-            image.write_drive(drive.image, size=DRIVE_SIZE)
+            image.write_drive(drive.image, size=drive.size)
         if os.geteuid() == 0:
             shutil.chown(drive.image, _qemu_user())
 
@@ -95,15 +122,20 @@ def remove_images() -> None:
 
 
 def qemu_arguments() -> list[str]:
-    """The QEMU arguments beyond libvirt's: the drives that are plugged in, the processor when emulated."""
+    """The QEMU arguments beyond libvirt's: the drives that are plugged in, serials, the processor when emulated."""
     # vagrant-libvirt cannot name features with cpu_mode "maximum"; of two -cpu arguments QEMU takes the last.
     arguments = [] if accel.choice() == "kvm" else ["-cpu", _SOFTWARE_CPU]
+    arguments += ["-global", f"virtio-blk-device.serial={SYSTEM_SERIAL}"]  # so that it has a by-id link
     for drive in drives():
         if drive.inserted:
             name = f"nv-{drive.serial}"
             arguments += ["-drive", f"file={drive.image},if=none,id={name},format=raw,cache=unsafe"]
-            address = f"bus=pci.0,addr={drive.slot:#x}"
-            arguments += ["-device", f"nvme,drive={name},serial={drive.serial},{address}"]
+            device = f"nvme,drive={name},serial={drive.serial},bus=pci.0,addr={drive.slot:#x}"
+            if drive.sector != 512:
+                device += f",logical_block_size={drive.sector},physical_block_size={drive.sector}"
+            if drive.smart_warning:
+                device += f",smart_critical_warning={drive.smart_warning}"
+            arguments += ["-device", device]
     return arguments
 
 

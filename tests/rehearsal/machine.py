@@ -1,7 +1,7 @@
 """The rehearsal machine as an object with a lifetime: up, reboot, power cut, pulled drives, gone."""
 
-import hashlib
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -48,14 +48,18 @@ def missing() -> str | None:
 
 
 class Machine:
-    """One virtual machine per host. As a context manager it is gone at the end, also after a failure."""
+    """One virtual machine per host. As a context manager it is gone at the end, also after a failure.
+
+    `further` drives are plugged in beside the usual nine from the first start on.
+    """
 
     alias = "rehearsal"
     user = "vagrant"
     port = 22
 
-    def __init__(self) -> None:
+    def __init__(self, further: tuple[layout.Drive, ...] = ()) -> None:
         load_env_file()
+        self._further = further
         self._folder = STATE / "ssh"
         self._made_here = False
 
@@ -102,6 +106,8 @@ class Machine:
             if host.domain_state():
                 raise RehearsalError(f"domain {layout.DOMAIN} was left over", "start again: it is removed now")
             layout.remove_images()
+            if self._further:
+                layout.write((*layout.drives(), *self._further))
             layout.create_images()
             shutil.rmtree(STATE / "vagrant", ignore_errors=True)
             host.prune_base_images(box.current().name)
@@ -197,6 +203,18 @@ class Machine:
         """Put a drive into another PCI slot, for the next start."""
         self._change(serial, slot=slot)
 
+    def shuffle(self, seed: int) -> None:
+        """Deal the PCI slots out anew among all drives, for the next start; equal seeds give equal deals."""
+        drives = layout.drives()
+        slots = [drive.slot for drive in drives]
+        random.Random(seed).shuffle(slots)
+        layout.write(tuple(replace(drive, slot=slot) for drive, slot in zip(drives, slots, strict=True)))
+
+    def unplug(self, serial: str) -> None:
+        """Take a drive away from the running machine; it is back at the next start unless `pull` says otherwise."""
+        link = f"/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_{serial}"
+        self.run(f"echo 1 | sudo tee /sys/block/$(basename $(readlink -f {link}))/device/device/remove")
+
     def exchange(self, serial: str, new_serial: str) -> None:
         """Put a new, empty drive into the slot of ``serial``, for the next start."""
         self._change(serial, serial=new_serial)
@@ -206,7 +224,7 @@ class Machine:
         """SHA-256 of each drive's content by serial, equal for equal bytes (holes count as zeros)."""
         if host.domain_state() == "running":
             self.run("sync")
-        return {drive.serial: _content_hash(drive.image) for drive in layout.drives()}
+        return {drive.serial: drive.digest() for drive in layout.drives()}
 
     def _change(self, present: str, **fields: str | int | bool) -> None:
         drives = layout.drives()
@@ -277,21 +295,3 @@ class Machine:
         if self.ssh_config.exists():
             close = ["ssh", "-F", str(self.ssh_config), "-O", "exit", self.alias]
             subprocess.run(close, capture_output=True, check=False)
-
-
-def _content_hash(image: Path) -> str:
-    digest = hashlib.sha256()
-    with image.open("rb") as stream:
-        end, position = os.fstat(stream.fileno()).st_size, 0
-        while position < end:
-            try:
-                position = os.lseek(stream.fileno(), position, os.SEEK_DATA)
-            except OSError:  # only a hole is left
-                break
-            position -= position % (1 << 20)
-            stream.seek(position)
-            block = stream.read(1 << 20)
-            if block.strip(b"\0"):
-                digest.update(position.to_bytes(8, "big") + block)
-            position += 1 << 20
-    return digest.hexdigest()

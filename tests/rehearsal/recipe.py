@@ -16,6 +16,8 @@ PACKAGES = (
 )  # fmt: skip
 # What roles install: downloaded into the box, so that apt really installs them but fetches nothing.
 ROLE_PACKAGES = ("mdadm", "xfsprogs")
+# What foreign.py unpacks beside the system to make the signatures of other people's disks; never installed.
+FOREIGN_PACKAGES = ("btrfs-progs", "cryptsetup-bin", "fdisk", "lvm2")
 # Background work of a long-lived server that would only compete with a rehearsal for two emulated cores.
 _DISABLED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
@@ -54,12 +56,12 @@ def prepare(root: Path, disk_uuid: str) -> None:
 
 
 def _fill_archive(root: Path) -> None:
-    """Leave in the apt archive exactly what installing the roles' packages would download."""
+    """Leave in the apt archive exactly what installing the roles' and the foreign packages would download."""
     cached = cache_dir() / "archives" / SUITE
     archives = root / "var/cache/apt/archives"
     for deb in archives.glob("*.deb"):
         deb.unlink()
-    wanted = ["apt-get", "install", "--no-install-recommends", "-y", *ROLE_PACKAGES]
+    wanted = ["apt-get", "install", "--no-install-recommends", "-y", *ROLE_PACKAGES, *FOREIGN_PACKAGES]
     listed = _chroot(root, *wanted, "--print-uris", "-qq").stdout
     names = [line.split()[1] for line in listed.splitlines() if line.startswith("'")]
     for name in names:

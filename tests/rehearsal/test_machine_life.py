@@ -46,10 +46,17 @@ def test_reboot_moves_the_names_and_keeps_the_serials(machine: Machine) -> None:
 
 
 def test_pulled_drive_and_power_cut_leave_a_machine_that_boots(machine: Machine) -> None:
-    hashes = machine.drive_hashes()
+    hashes, before = machine.drive_hashes(), layout.drives()
     machine.power_cut()
     machine.pull("LLMHW0003")
+    machine.shuffle(1)
     machine.start()
+    after = layout.drives()
+    assert sorted(drive.slot for drive in after) == sorted(drive.slot for drive in before)
+    assert [drive.slot for drive in after] != [drive.slot for drive in before]
+    found = machine.run("grep . /sys/bus/pci/devices/0000:00:*/nvme/*/serial").stdout
+    there = {f"0000:00:{drive.slot:02x}.0 {drive.serial}" for drive in after if drive.inserted}
+    assert {f"{line.split('/')[5]} {line.split(':')[-1].strip()}" for line in found.splitlines()} == there
     assert set(names(machine)) == set(hashes) - {"LLMHW0003"}
     machine.insert("LLMHW0003")
     assert machine.drive_hashes() == hashes

@@ -1,130 +1,20 @@
 """The role nvme_raid0 on a real kernel: refusals leave the drives as they are, interrupted runs are finished.
 
-Three empty drives are used and left empty again. How the whole product uses the role, over a reboot and with a drive
+How the whole product uses the role, over a reboot and with a drive
 pulled, is in test_thin_path.py.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
-
 import pytest
 
-from llmhw_provision.content import content_root
 from tests.rehearsal.machine import Machine
+from tests.rehearsal.role import BY_ID, STATE, Play, actions, converge, volume
 
 pytestmark = [pytest.mark.vm, pytest.mark.proof]
 
-BY_ID = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_"
 DRIVES = ("LLMHW0006", "LLMHW0007", "LLMHW0008")
 CUSTOMER = "LLMHWKEEP1"
-STATE = r"""sudo sh -c "find /etc/systemd /etc/udev /etc/mdadm /proving -xdev -printf '%p %m %s %l\n' 2>&1 | sort;
-cat /proc/mdstat /etc/mdadm/mdadm.conf 2>/dev/null; dpkg -l; findmnt -rn" | sha256sum"""
-CLEAN = """sudo sh -c 'systemctl disable --now proving.mount; umount /proving; chattr -i /proving; rmdir /proving
-mdadm --stop /dev/md/proving
-for name in {names}; do wipefs --all --quiet {by_id}$name; done
-rm -rf /etc/systemd/system/proving.mount /etc/udev/rules.d/99-llmhw-read-ahead.rules /run/llmhw/initramfs-required.d
-sed -i /proving/d /etc/mdadm/mdadm.conf; systemctl daemon-reload; udevadm settle'""".format(
-    names=" ".join(DRIVES), by_id=BY_ID
-)
-
-
-class Played(NamedTuple):
-    """What a run of the role did: the actions of every task that changed something, and the failure."""
-
-    changed: dict[str, list[str]]
-    failed: str
-
-
-Play = Callable[..., Played]
-
-
-def volume(**changed: Any) -> dict[str, Any]:
-    """The volume of these tests, with changes."""
-    return {
-        "name": "proving",
-        "level": "raid0",
-        "members": [BY_ID + serial for serial in DRIVES],
-        "chunk_kib": 256,
-        "filesystem": "xfs",
-        "mount": "/proving",
-        "mount_options": ["noatime", "nofail"],
-        "device_timeout_s": 20,
-        "read_ahead_kib": 1024,
-        "owner": "root",
-        "group": "root",
-        "mode": "0755",
-        **changed,
-    }
-
-
-@pytest.fixture(scope="module")
-def play(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
-    """A function that runs the role, and the drives empty again afterwards."""
-    folder = tmp_path_factory.mktemp("nvme_raid0")
-
-    def run(*volumes: dict[str, Any], wipe: tuple[dict[str, str], ...] = (), check: bool = False) -> Played:
-        config = {"volumes": list(volumes or (volume(),)), "directories": [], "wipe": list(wipe)}
-        return _play(machine, folder, config, "--check" if check else "--diff")
-
-    yield run
-    machine.run(CLEAN, check=False)
-
-
-def _play(machine: Machine, folder: Path, config: dict[str, Any], option: str) -> Played:
-    content, events = content_root(), folder / "events"
-    events.unlink(missing_ok=True)
-    host = {
-        "ansible_ssh_common_args": f"-F {machine.ssh_config}",
-        "ansible_user": machine.user,
-        "ansible_become": True,
-        "ansible_python_interpreter": "/usr/bin/python3",
-        "nvme_raid0_config": config,
-    }
-    (folder / "hosts.json").write_text(json.dumps({"nvme_raid0": {"hosts": {Machine.alias: host}}}))
-    words = [Path(sys.executable).with_name("ansible-playbook"), "-i", "hosts.json", option]
-    done = subprocess.run(
-        [*words, "--tags", "nvme_raid0", content / "playbooks/storage.yml"],
-        cwd=folder,
-        env={
-            **os.environ,
-            "ANSIBLE_ROLES_PATH": str(content / "roles"),
-            "ANSIBLE_HOME": str(folder / "home"),
-            "ANSIBLE_PIPELINING": "true",
-            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parents[1] / "containers/callback"),
-            "ANSIBLE_CALLBACKS_ENABLED": "llmhw_record",
-            "LLMHW_RECORD": str(events),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
-    failed = [event["result"]["msg"] for event in found if event["status"] == "failed"]
-    assert found, done.stdout + done.stderr
-    assert (done.returncode != 0) == bool(failed), done.stdout + done.stderr
-    changed = {e["task"]: e["result"].get("actions", []) for e in found if e["status"] == "changed"}
-    return Played(changed, "\n".join(failed))
-
-
-def converge(play: Play, **wish: Any) -> Played:
-    """What apply did, after a look that check foresaw exactly that and that nothing is left to do."""
-    foreseen, done = play(**wish, check=True), play(**wish)
-    assert foreseen.failed == done.failed == ""
-    assert foreseen.changed == done.changed
-    assert play(**wish) == Played({}, "")
-    return done
-
-
-def actions(done: Played) -> list[str]:
-    """The first word of everything that was done to the disks."""
-    return [text.split()[0] for text in done.changed.get("nvme_raid0 : Make or adopt the volumes", [])]
 
 
 def test_every_reason_is_said_and_nothing_is_changed(play: Play, machine: Machine) -> None:

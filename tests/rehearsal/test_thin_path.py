@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from llmhw_provision.content import content_root
+from tests.rehearsal import foreign
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.site import HOST, close, run, write_site
 
@@ -28,6 +29,13 @@ dpkg-query -W; findmnt -rno TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e /run -e /p
 cat /proc/mdstat 2>/dev/null; lsattr -d /scratch /mnt/hot 2>/dev/null; ls /run/llmhw 2>/dev/null; true
 """
 PULLED = "LLMHW0003"
+FOREIGN = {
+    "LLMHW0001": ("gpt", "has a partition table: gpt with 1 partition"),
+    "LLMHW0002": ("LVM2_member", "holds an LVM2_member signature"),
+    "LLMHW0004": ("crypto_LUKS", "holds a crypto_LUKS signature"),
+    "LLMHW0005": ("swap", "holds a swap signature"),
+    "LLMHW0008": ("linux_raid_member", "is a member of array theirs"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +82,19 @@ def test_plan_uses_the_empty_drives_and_keeps_the_customers(site: Path) -> None:
     assert "LLMHWKEEP1: holds ext4 filesystem 'customer'" in text
     assert "one dead drive of 8 loses everything on /scratch" in text
     assert run("plan", site, "--diff").stdout == "no difference\n"
+
+
+def test_apply_refuses_what_has_come_onto_the_drives_since(site: Path, machine: Machine) -> None:
+    foreign.unpack(machine)
+    foreign.sign(machine, {serial: kind for serial, (kind, _) in FOREIGN.items()})
+    drives, before = machine.drive_hashes(), state(machine)
+    refused = run("apply", site, "--yes", expect=4)
+    for serial, (_, text) in FOREIGN.items():
+        assert f"disk nvme-QEMU_NVMe_Ctrl_{serial} {text}" in refused.stderr
+    assert machine.drive_hashes() == drives
+    assert state(machine) ^ before == set()
+    foreign.clear(machine, *FOREIGN)
+    foreign.remove(machine)
 
 
 def test_check_alters_nothing_and_lists_what_apply_changes(site: Path, machine: Machine) -> None:

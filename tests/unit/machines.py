@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from llmhw_provision.catalogue.loader import ModelKind, find
 from llmhw_provision.documents import check
 from llmhw_provision.machine import Array, Content, Cpu, Disk, Gpus, Machine, Mount, Os
 from llmhw_provision.site import Site
-from llmhw_provision.sizing.estimate import Estimate, estimate
+from llmhw_provision.sizing.models import resolve_model
+from llmhw_provision.sizing.need import Need
+from llmhw_provision.sizing.need import need as need_of
 from llmhw_provision.units import GB, GIB
 from llmhw_provision.workload import Workload
 
@@ -66,7 +67,7 @@ def site(**storage: Any) -> Site:
     return check({**data, "storage": storage} if storage else data, Site, path=Path("site.yaml"))
 
 
-def need(**changes: Any) -> Estimate:
+def need(**changes: Any) -> Need:
     """LoRA of an 8B model with a data set of 200 GB and a hot set of 4 GiB."""
     data = {
         "schema": 1,
@@ -77,4 +78,4 @@ def need(**changes: Any) -> Estimate:
         **changes,
     }
     workload = check(data, Workload, path=Path("workload.yaml"))
-    return estimate(workload, find("models", workload.model, ModelKind))
+    return need_of(workload, resolve_model(workload.model))

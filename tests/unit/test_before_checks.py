@@ -213,7 +213,17 @@ def test_the_largest_image_decides_about_boot() -> None:
 
 def test_planned_packages_are_those_of_the_role() -> None:
     text = (ROOT / "roles/nvme_raid0/vars/debian.yml").read_text(encoding="utf-8")
-    assert set(package_state.planned(host_plan())) == set(yaml.safe_load(text)["__nvme_raid0_packages"].values())
+    known = yaml.safe_load(text)["__nvme_raid0_packages"]
+    assert {f"mkfs.{name}": package for name, package in package_state.FILESYSTEMS.items()}.items() <= known.items()
+    assert package_state.planned(host_plan()) == (known["mdadm"], known["mkfs.xfs"])
+    plan = host_plan()
+    assert plan.roles.nvme_raid0
+    volume = plan.roles.nvme_raid0.volumes[0].model_copy(
+        update={"filesystem": "ext4", "mount_options": ("nofail", "prjquota")}
+    )
+    config = plan.roles.nvme_raid0.model_copy(update={"volumes": (volume,)})
+    plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
+    assert set(package_state.planned(plan)) == set(known.values()) - {"xfsprogs"}
 
 
 def preflight(*found: Finding) -> Preflight:

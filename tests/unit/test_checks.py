@@ -32,7 +32,7 @@ KEPT = ExpectedDisk(
 def keeping(*disks: ExpectedDisk) -> HostPlan:
     """A plan that keeps disks and has no volumes."""
     plan = host_plan()
-    config = NvmeRaid0Config(volumes=(), directories=(), wipe=())
+    config = NvmeRaid0Config(volumes=(), directories=(), wipe=(), max_wear_percent=90)
     return plan.model_copy(
         update={"disks": disks, "roles": plan.roles.model_copy(update={"nvme_raid0": config, "tmpfs": None})}
     )
@@ -123,6 +123,10 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
         (swapped(GOOD, "xfs:/scratch", "sunit=128    swidth=256", "sunit=0      swidth=0"), "fail", "su=0 KiB sw=0"),
         (swapped(GOOD, "xfs:/scratch", "swidth=256", "swidth=512"), "fail", "sw=4"),
     ],
+    "fs-trim": [
+        (edited("trim", "ExecStart=.*/scratch.*\n", ""), "fail", "/sbin/fstrim --listed-in /etc/fstab"),
+        (edited("trim", "ExecStart=.*\n", ""), "fail", "it runs nothing"),
+    ],
     "fs-bare": [
         (swapped(GOOD, "bare:/scratch", "----i---", "--------"), "fail", "can be written to"),
         (changed(GOOD, "bare:/scratch", lambda raw: raw + b"model.bin\n"), "fail", "holds model.bin"),
@@ -156,6 +160,23 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
         (swapped(GOOD, "folders", "team|root|root", "team|root|users"), "fail", "root:users 2775"),
     ],
     "fs-read-ahead": [(edited("read-ahead", "(md127.*):4096", r"\g<1>:128"), "fail", "128 KiB")],
+    "volume-watch": [
+        (
+            recorded("missing-drive"),
+            "fail",
+            "drive nvme-QEMU_NVMe_Ctrl_LAB1 (serial LAB1) is gone; the array (md127) does",
+        ),
+        (recorded("pulled-drive"), "fail", "volume scratch (raid0, /scratch): drive nvme-QEMU_NVMe_Ctrl_LAB1"),
+        (edited("volume-watch", "State=enabled", "State=disabled"), "fail", "watch.timer is disabled, active"),
+        (edited("volume-watch", "State=active", "State=inactive"), "fail", "watch.timer is enabled, inactive"),
+        (edited("volume-watch", "LoadState=loaded(.*\n)*.*enabled", "LoadState=not-found"), "fail", "is not-found"),
+        (edited("volume-watch", "Uptime=.*", "Uptime=1000.1"), "fail", "its last look was 8 min ago"),
+        (edited("volume-watch", "Look=(.|\n)*", "Look=\nUptime=901.1\n"), "fail", "it has never looked"),
+        (edited("volume-watch", "Look=.*", "Look="), "could-not-run", "no look yet, 500 s after"),
+        (edited("volume-watch", '"project", ', ""), "fail", "does not look at project"),
+        (edited("volume-watch", '"faults": ..', '"faults": {"scratch": {}}'), "could-not-run", "fault is not text"),
+        (edited("volume-watch", '"faults": ..', '"faults": null'), "could-not-run", "no volumes or faults"),
+    ],
     "tmpfs-mounted": [
         (swapped(GOOD, "findmnt", '"target": "/mnt/hot"', '"target": "/mnt/cold"'), "fail", "not mounted"),
         (swapped(GOOD, "findmnt", "size=262144k", "size=524288k"), "fail", "512.0 MiB"),
@@ -256,6 +277,7 @@ def test_consequences_of_a_missing_drive_stand_behind_it() -> None:
         "array-name",
         "array-members",
         "fs-mounted",
+        "volume-watch",
     ]
     assert {item.found for item in found if item.status == "could-not-run"} == {
         "array 'scratch' does not run",
@@ -284,7 +306,7 @@ def test_a_single_disk_as_volume() -> None:
             "mount_options": ("nofail",),
         }
     )
-    config = NvmeRaid0Config(volumes=(single,), directories=(), wipe=())
+    config = NvmeRaid0Config(volumes=(single,), directories=(), wipe=(), max_wear_percent=90)
     plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
     assert worst("fs-mounted", recorded("mixed-disks"), plan).status == "pass"
     assert findings("array-name", recorded("mixed-disks"), plan) == []

@@ -55,7 +55,7 @@ def test_missing_site_is_one_error_per_file(tmp_path: Path, capsys: pytest.Captu
 def test_size_prints_data_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("size", "--model", "llama-3.1-8b", "--job", "sft", "--json") == 0
     streams = capsys.readouterr()
-    assert json.loads(streams.out)["device_at_least_bytes"] == 16 * 8_030_261_248
+    assert json.loads(streams.out)["parameters"] == 8_030_261_248
     assert streams.err == ""
 
 

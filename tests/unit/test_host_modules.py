@@ -119,6 +119,14 @@ def tmpfs(*options: str) -> State:
     )
 
 
+def test_project_quotas_are_taken_up_by_mounting_again() -> None:
+    wanted = replace(SCRATCH, options=("noatime", "nofail", "prjquota"))
+    there = replace(DONE, files=mount_unit.files(wanted))
+    assert kinds(wanted, there) == ["again"]
+    quotas = Mounted("9:127", "xfs", "/dev/md127", ("rw", "noatime", "prjquota"))
+    assert kinds(wanted, replace(there, mounted=quotas)) == []
+
+
 def test_a_memory_file_system_is_resized_by_remounting() -> None:
     assert kinds(HOT, tmpfs("size=262144k", "huge=within_size")) == []
     assert kinds(HOT, tmpfs("size=131072k", "huge=within_size")) == ["remount"]

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "roles/nvme_raid0/module_utils"))
 
 from nvme_raid0.decide import Decision, decide
-from nvme_raid0.facts import Array, Consent, Disk, Filesystem, Machine, Signature, Superblock, Volume
+from nvme_raid0.facts import Array, Consent, Disk, Filesystem, Health, Machine, Signature, Stranger, Superblock, Volume
 from nvme_raid0.work import Failure, carry_out
 
 CONF, RULE = "/etc/mdadm/mdadm.conf", "/etc/udev/rules.d/99.rules"
 UUID = "4d9148aa8b6974a8f9e9459db24cb5ba"
+NAMES = "a name starts with a letter or digit and has at most 27 of A-Z a-z 0-9 _ . -"
+FRESH = "0123456789abcdef0123456789abcdef"
 XFS = Filesystem("c83ac7bf-d73d-402f-a31b-1e8e5c7720f0", "scratch", 512, 1024)
 XFS_SIGNATURE = Signature("/dev/md127", "xfs", "filesystem", XFS.uuid, "scratch")
 EXT4 = Signature("/dev/nvme0n1", "ext4", "filesystem", "71e02c33-8b2c-4505-ae94-fa75e8d98628", "customer")
@@ -29,6 +32,7 @@ def disk(number: int, **changed: object) -> Disk:
         size=3_840_755_982_336,
         sector=512,
         read_ahead_kib=128,
+        health=Health((), 3),
     )
     return replace(blank, **changed)  # type: ignore[arg-type]
 
@@ -69,9 +73,20 @@ def ask(
     arrays: tuple[Array, ...] = (),
     conf: str | None = None,
     rule: str | None = None,
+    creating: bool = False,
+    strangers: tuple[Stranger, ...] = (),
+    state: str = "/var/lib/llmhw/nvme_raid0",
 ) -> Decision:
-    machine = Machine({d.link: d for d in disks}, arrays, conf, rule)
-    return decide(volumes, consents, machine, mdadm_conf=CONF, rule=RULE)
+    machine = Machine(
+        {d.link: d for d in disks},
+        arrays,
+        conf,
+        rule,
+        strangers=strangers,
+        creating={v.name: UUID for v in volumes} if creating else {},
+        fresh_uuid=FRESH,
+    )
+    return decide(volumes, consents, machine, mdadm_conf=CONF, rule=RULE, state=state, max_wear_percent=90)
 
 
 def messages(decision: Decision) -> list[str]:
@@ -98,14 +113,15 @@ def test_blank_disks_become_an_array() -> None:
     decision = ask(disk(0), disk(1))
     assert sentences(decision) == [
         "create array /dev/md/scratch (raid0) over 2 empty disks: nvme-X_S0, nvme-X_S1",
-        "make an XFS on /dev/md/scratch",
+        "make an XFS on /dev/md/scratch (stripe unit 512 KiB, width 1024 KiB)",
         "record array scratch by its UUID in /etc/mdadm/mdadm.conf",
         "set the read-ahead: /dev/md/scratch 4096 KiB",
     ]
     assert decision.steps[0].commands == (
         (
             "mdadm", "--create", "/dev/md/scratch", "--level=0", "--raid-devices=2", "--chunk=512", "--metadata=1.2",
-            "--homehost=any", "--name=scratch", "--run", "/dev/nvme0n1", "/dev/nvme1n1",
+            "--homehost=any", "--name=scratch", "--uuid=01234567:89abcdef:01234567:89abcdef",
+            "--run", "/dev/nvme0n1", "/dev/nvme1n1",
         ),
     )  # fmt: skip
     format_command = ("mkfs.xfs", "-q", "-K", "-L", "scratch", "-d", "su=512k,sw=2", "/dev/md/scratch")
@@ -144,6 +160,7 @@ def test_a_label_has_12_characters() -> None:
         ({"unreadable": "probing initialization failed"}, "cannot be examined: probing initialization failed"),
         ({"mounts": ("/data",), "exclusive": False}, "is mounted at /data"),
         ({"mounts": ("/",)}, "holds the root file system"),
+        ({"mounts": ("/",), "signatures": (EXT4,)}, "holds the root file system"),  # no hint to consent
         ({"mounts": ("/boot/efi",)}, "holds the EFI system partition"),
         ({"swap": True}, "is in use as swap"),
         ({"holders": ("dm-0 (vg-data)",)}, "is in use by dm-0 (vg-data)"),
@@ -219,7 +236,13 @@ def test_unequal_disks_are_refused() -> None:
         ((RAID, replace(SINGLE, members=RAID.members[:1])), "disk nvme-X_S0 is named twice"),
         ((RAID, replace(SINGLE, mount="/scratch")), "mount point /scratch is used by two volumes"),
         ((RAID, replace(SINGLE, name="scratch")), "name scratch is used by two volumes"),
-        ((replace(SINGLE, name=".."),), "volume ..: a name must start with a letter or digit"),
+        ((replace(SINGLE, name=".."),), f"volume '..': {NAMES}"),
+        (
+            (replace(RAID, name="my data"),),
+            f"volume 'my data': {NAMES}",
+        ),  # B063: unquoted, mdadm takes it for two words
+        ((replace(RAID, name="x" * 28),), f"volume '{'x' * 28}': {NAMES}"),
+        ((replace(RAID, name="a;reboot"),), f"volume 'a;reboot': {NAMES}"),
     ],
 )
 def test_wishes_that_make_no_sense(volumes: tuple[Volume, ...], message: str) -> None:
@@ -371,7 +394,7 @@ def test_a_single_disk_with_our_label_is_used_as_it_is() -> None:
 
 
 def test_array_without_file_system() -> None:
-    assert sentences(full(signatures=(), filesystem=None))[0] == "make an XFS on /dev/md/scratch"
+    assert sentences(full(signatures=(), filesystem=None))[0].startswith("make an XFS on /dev/md/scratch (")
 
 
 def test_array_without_file_system_but_in_use_is_refused() -> None:
@@ -414,18 +437,149 @@ def test_array_not_recorded() -> None:
     assert decision.steps[0].files == ((CONF, "MAILADDR root\n" + LINE),)
 
 
+def test_a_creation_that_did_not_reach_every_disk_is_undone_and_made_again() -> None:
+    decision = ask(member(0), disk(1), creating=True)
+    assert [sentence.split()[0] for sentence in sentences(decision)] == ["undo", "create", "make", "record", "set"]
+    assert decision.steps[0].commands == (("wipefs", "--all", "--types", "linux_raid_member", "/dev/nvme0n1"),)
+    half = array(state="inactive", members=("/dev/nvme0n1",), links=(), signatures=(), filesystem=None)
+    held = member(0, holders=("md127",), exclusive=False)
+    found = sentences(ask(held, disk(1), arrays=(half,), creating=True))
+    assert found[0] == "stop the unfinished array /dev/md127"
+    assert [sentence.split()[0] for sentence in found[1:]] == ["undo", "create", "make", "record", "set"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (member(0, inner=XFS), disk(1)),
+        (member(0, superblock=replace(Superblock(UUID, "any:scratch", "raid0", 512, 2, 0), uuid="e" * 32)), disk(1)),
+    ],
+    ids=["holds a file system", "another array"],
+)
+def test_a_member_that_is_not_of_the_unfinished_creation_is_never_undone(first: Disk, second: Disk) -> None:
+    assert any("exists but differs" in message for message in messages(ask(first, second, creating=True)))
+
+
+def test_what_else_lies_on_a_disk_of_an_unfinished_creation_is_refused() -> None:
+    assert messages(ask(member(0), disk(1, signatures=(replace(EXT4, device="/dev/nvme1n1"),)), creating=True)) == [
+        f'disk nvme-X_S1 holds an ext4 filesystem "customer" (uuid {EXT4.uuid})'
+    ]
+
+
+def test_a_creation_that_reached_every_disk_is_complete() -> None:
+    decision = ask(member(0), member(1), arrays=(array(signatures=(), filesystem=None),), creating=True)
+    assert sentences(decision)[0] == "note that array scratch is complete"
+    assert decision.steps[0].files == (("/var/lib/llmhw/nvme_raid0/scratch", None),)
+    assert sentences(decision)[1].startswith("make an XFS")
+
+
+def test_a_mkfs_that_was_cut_off_is_done_again() -> None:
+    cut = replace(XFS, unfinished=True)
+    assert [sentence.split()[0] for sentence in sentences(full(filesystem=cut))[:2]] == ["erase", "make"]
+    xfs = Signature("/dev/nvme2n1", "xfs", "filesystem", XFS.uuid, "project")
+    single = disk(2, signatures=(xfs,), filesystem=replace(cut, label="project"))
+    found = sentences(ask(single, volumes=(SINGLE,)))
+    assert found[0] == "erase the xfs on /dev/disk/by-id/nvme-X_S2 whose making was cut off"
+    assert found[1].startswith("make an XFS on")
+
+
+# Wiped disks and lost drives
+
+
+def test_a_recorded_array_whose_disks_are_blank_is_refused() -> None:
+    (message,) = messages(ask(disk(0), disk(1), conf=LINE))
+    assert message == (
+        "/etc/mdadm/mdadm.conf records array scratch (uuid 4d9148aa:8b6974a8:f9e9459d:b24cb5ba), but its disks are "
+        "blank: what it held is gone"
+    )
+
+
+def test_an_ephemeral_volume_is_made_again() -> None:
+    decision = ask(disk(0), disk(1), conf=LINE, volumes=(replace(RAID, ephemeral=True),))
+    assert sentences(decision)[0].startswith("create array")
+    assert "made again, as the volume is ephemeral" in decision.notes[0]
+
+
+def test_blank_disks_that_were_erased_by_consent_are_used() -> None:
+    raid = member(0).signatures[0]
+    consent = Consent(disk(0).link, "S0", raid.type, raid.uuid)
+    assert sentences(ask(disk(0), disk(1), conf=LINE, consents=(consent,)))[0].startswith("create array")
+
+
+def test_a_lost_drive_is_told_with_the_way_back() -> None:
+    new = Stranger("/dev/disk/by-id/nvme-X_S9", 3_840_755_982_336)
+    held = member(0, holders=("md127",), exclusive=False)
+    decision = ask(held, disk(1, device=None), strangers=(new,))
+    lacks, missing = messages(decision)
+    assert lacks.startswith("array scratch (raid0 of 2 disks) lacks nvme-X_S1; not in the plan: nvme-X_S9 (3.84 TB); ")
+    assert lacks.endswith("without it nothing on /scratch can be read")
+    assert missing == "disk nvme-X_S1 is missing"
+    steps = decision.refusals[0].steps
+    assert steps[1] == "mdadm --stop /dev/md127"
+    assert "{host: HOST, serial: S0, type: linux_raid_member, uuid: 4d9148aa-8b69-74a8-f9e9-459db24cb5ba}" in steps[2]
+    mirror = member(0, superblock=Superblock(UUID, "any:scratch", "raid1", 0, 2, 0))
+    (told, _) = ask(mirror, disk(1, device=None), volumes=(replace(RAID, level="raid1"),)).refusals
+    assert "the other disk still has everything" in told.message
+    assert "--add /dev/disk/by-id/NEW" in told.steps[0]
+
+
+# Health
+
+
+@pytest.mark.parametrize(
+    ("health", "message"),
+    [
+        (
+            Health(("the media has become read-only",), 3),
+            "gives a SMART critical warning: the media has become read-only",
+        ),
+        (Health((), 91), "has used 91 % of its rated endurance; the limit is 90 %"),
+    ],
+)
+def test_a_drive_that_is_not_fit_is_not_written_to_but_kept_in_use(health: Health, message: str) -> None:
+    assert messages(ask(disk(0, health=health), disk(1))) == [f"disk nvme-X_S0 {message}"]
+    used = ask(member(0, health=health), member(1), arrays=(array(),))
+    assert used.notes == (f"disk nvme-X_S0 {message}",)
+    assert not used.refusals
+
+
+def test_a_drive_without_health_is_noted() -> None:
+    assert "does not tell its health" in ask(disk(0, health=None), disk(1)).notes[0]
+
+
+# ext4 and quotas
+
+EXT = replace(RAID, filesystem="ext4", project_quota=True)
+
+
+def test_ext4_with_stripe_and_project_quotas() -> None:
+    (command,) = ask(disk(0), disk(1), volumes=(EXT,)).steps[1].commands
+    assert command == (
+        "mkfs.ext4", "-q", "-b", "4096", "-m", "0", "-L", "scratch", "-O", "quota,project",
+        "-E", "nodiscard,stride=128,stripe_width=256,quotatype=prjquota", "/dev/md/scratch",
+    )  # fmt: skip
+
+
+def test_an_ext4_without_project_quotas_is_refused_where_they_are_wanted() -> None:
+    plain = replace(XFS, type="ext4", project_quota=False)
+    there = array(signatures=(replace(XFS_SIGNATURE, type="ext4"),), filesystem=plain)
+    (message,) = messages(ask(member(0), member(1), volumes=(EXT,), arrays=(there,)))
+    assert message == "volume scratch: the ext4 on /dev/md127 was made without project quotas"
+    assert ask(member(0), member(1), volumes=(replace(EXT, project_quota=False),), arrays=(there,)).steps
+
+
 # Carrying out
 
 
-def test_only_the_first_step_of_each_look_is_carried_out() -> None:
-    looks = [ask(disk(0), disk(1)), full(signatures=(), filesystem=None), full()]
+def test_only_the_first_step_of_each_look_is_carried_out(tmp_path: Path) -> None:
+    looks = [ask(disk(0), disk(1), state=str(tmp_path)), full(signatures=(), filesystem=None), full()]
     ran: list[list[str]] = []
 
     def run(command: list[str]) -> tuple[int, str, str]:
         ran.append(command)
         return 0, "", ""
 
-    outcome = carry_out(iter(looks).__next__, run)
+    outcome = carry_out(iter(looks).__next__, run, lambda _: None)
     assert [sentence.split()[0] for sentence in outcome.actions] == ["create", "make"]
     assert [command[0] for command in ran] == ["mdadm", "udevadm", "mkfs.xfs", "udevadm"]
 
@@ -437,13 +591,14 @@ def test_a_disk_that_changes_between_two_looks_stops_the_work() -> None:
         ask(disk(0, signatures=(table,)), disk(1), consents=(consent,)),
         ask(disk(0, signatures=(EXT4,)), disk(1), consents=(consent,)),
     ]
-    outcome = carry_out(iter(looks).__next__, lambda _: (0, "", ""))
+    outcome = carry_out(iter(looks).__next__, lambda _: (0, "", ""), lambda _: None)
     assert len(outcome.actions) == 1
     assert messages(outcome.decision)[0].startswith("disk nvme-X_S0 holds an ext4")
 
 
-def test_a_step_without_effect_or_with_an_error_is_a_failure() -> None:
+def test_a_step_without_effect_or_with_an_error_is_a_failure(tmp_path: Path) -> None:
+    look = partial(ask, disk(0), disk(1), state=str(tmp_path))
     with pytest.raises(Failure, match="no effect"):
-        carry_out(lambda: ask(disk(0), disk(1)), lambda _: (0, "", ""))
+        carry_out(look, lambda _: (0, "", ""), lambda _: None)
     with pytest.raises(Failure, match=r"mdadm failed \(exit status 1\): busy"):
-        carry_out(lambda: ask(disk(0), disk(1)), lambda _: (1, "", "busy"))
+        carry_out(look, lambda _: (1, "", "busy"), lambda _: None)

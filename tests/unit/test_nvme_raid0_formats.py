@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "roles/nvme_raid0/module_utils"))
 
-from nvme_raid0 import conf, formats
+from nvme_raid0 import conf, filesystems, formats, health
 from nvme_raid0.facts import Filesystem, Signature, Superblock
 
 # mdadm --create /dev/md/scratch --level=0 --raid-devices=3 --chunk=512 --homehost=any, second member, at 4096
@@ -25,6 +25,14 @@ XFS = zlib.decompress(
     base64.b64decode(
         "eNqLcAt2YmAQYAAD8e8M6OCE1fH9120d9BdLy/XFlCt8AAsKMHBAZFmgqlgYoTQTkGBkYPoP4kDVODBsXcrEAJTgKE4uSixJzgCL8nByMgsxMEgy"
         "wBRBgC3EHdtOMOAHILMbgFY1QLggirELgsGAF4i5QYypL/WSkBw6CtAAAGbeFpA="
+    )
+)
+# mkfs.ext4 -b 4096 -L scratch -O quota,project -E stride=128,stripe_width=384,quotatype=prjquota (e2fsprogs 1.47.0)
+EXT4 = zlib.decompress(
+    base64.b64decode(
+        "eNpjYBgFo2AUjFjgAMVA8NacgeGLPYTNBMUMDVAMVbNoBm82A8P//8HvGRkY4XwIYITS3FCODZA6BDQkW5WBoeQi77yTq/2VmlwVsh8+dVhfnFyU"
+        "WJKcQWXPsGOIcCCxu71X3Qqd6HFjhpx5zJne2OeMjA4MPAwIf3F9ZmZgQVLPBcT8SLQUEEsC8XNmBgYtFlyBiQAKQMgIDT4YaAAKsACx6TBLRtwc"
+        "hNXwjOa2QQU4d2Z9AACiACfw"
     )
 )
 UUID = "4d9148aa8b6974a8f9e9459db24cb5ba"
@@ -46,13 +54,66 @@ def test_a_damaged_md_superblock_is_none(position: int) -> None:
 @pytest.mark.parametrize("length", [0, 4, 255, 300])
 def test_a_cut_off_superblock_is_none(length: int) -> None:
     assert formats.md_superblock(MEMBER[:length]) is None
-    assert formats.xfs_superblock(XFS[: min(length, 200)]) is None
+    assert filesystems.filesystem(XFS[: min(length, 200)]) is None
 
 
 def test_xfs_superblock_says_what_xfs_info_says() -> None:
-    assert formats.xfs_superblock(XFS) == Filesystem(
+    assert filesystems.filesystem(XFS) == Filesystem(
         uuid="c83ac7bf-d73d-402f-a31b-1e8e5c7720f0", label="scratch", unit_kib=512, width_kib=1536
     )
+
+
+def cut_off(raw: bytes, *, sealed: bool) -> bytes:
+    """The XFS as it is until mkfs has written everything; `sealed` with the right checksum."""
+    changed = bytearray(raw[:512].ljust(512, b"\0"))
+    changed[126] = 1
+    changed[224:228] = bytes(4)
+    crc = filesystems.crc32c(bytes(changed)) ^ (0 if sealed else 1)
+    changed[224:228] = crc.to_bytes(4, "little")
+    return bytes(changed)
+
+
+def test_a_mkfs_that_was_cut_off_is_seen_only_with_its_checksum() -> None:
+    for sealed in (True, False):
+        found = filesystems.filesystem(cut_off(XFS, sealed=sealed))
+        assert found is not None
+        assert found.unfinished is sealed
+
+
+def test_crc32c_of_the_standards_example() -> None:
+    assert filesystems.crc32c(b"123456789") == 0xE3069283
+    assert filesystems.crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
+
+
+def test_health_of_a_drive() -> None:
+    page = bytearray(512)
+    assert health.parse(bytes(page)).warnings == ()
+    page[0], page[5] = 0b1100, 104
+    found = health.parse(bytes(page))
+    assert found.warnings == (
+        "reliability is degraded by media or internal errors",
+        "the media has become read-only",
+    )
+    assert found.used_percent == 104
+
+
+def test_health_of_what_is_no_nvme_drive_is_unknown() -> None:
+    assert health.health("/dev/null") is None
+    assert health.health("/dev/nvme99n1") is None
+
+
+def test_ext4_superblock_says_what_mkfs_was_told() -> None:
+    assert filesystems.filesystem(EXT4) == Filesystem(
+        uuid="74d10d9e-c9ab-4f22-8245-206be1e540af", label="scratch", unit_kib=512, width_kib=1536, type="ext4"
+    )
+    older = bytearray(EXT4)
+    older[1024 + 96] &= ~0x40  # without extents it is an ext3 or ext2
+    assert filesystems.filesystem(bytes(older)) is None
+    plain = bytearray(EXT4)
+    plain[1024 + 101] &= ~0x20  # without the feature "project"
+    found = filesystems.filesystem(bytes(plain))
+    assert found is not None
+    assert not found.project_quota
 
 
 def test_uuid_of_blkid_and_mdadm_are_one() -> None:

@@ -11,7 +11,7 @@ from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import HostPlan, Plan
 from llmhw_provision.site import Site
-from llmhw_provision.sizing.estimate import Estimate
+from llmhw_provision.sizing.need import Need
 from llmhw_provision.units import GB
 from tests.unit.machines import CUSTOMER, drive, drives, machine, need, site
 
@@ -19,11 +19,11 @@ HOST = "ga660m-01"
 MEMBER = Content(where="disk", kind="raid-member", type="linux_raid_member", uuid="r", label="any:scratch")
 
 
-def plan(found: Machine, of: Site | None = None, load: Estimate | None = None) -> Plan:
+def plan(found: Machine, of: Site | None = None, load: Need | None = None) -> Plan:
     return build_plan(load or need(), of or site(), {HOST: found})
 
 
-def host(found: Machine, of: Site | None = None, load: Estimate | None = None) -> HostPlan:
+def host(found: Machine, of: Site | None = None, load: Need | None = None) -> HostPlan:
     return plan(found, of, load).hosts[0]
 
 
@@ -149,13 +149,25 @@ def test_two_project_disks_are_mirrored_and_one_is_single() -> None:
     assert "single; is lost with its only drive" in words(one)
 
 
+def test_ext4_with_quotas_on_ephemeral_drives() -> None:
+    wanted = site(scratch={"filesystem": "ext4", "project_quota": True, "ephemeral": True}, trim="never")
+    result = host(machine(*drives()), wanted).roles.nvme_raid0
+    assert result
+    (volume,) = result.volumes
+    assert (volume.filesystem, volume.trim, volume.ephemeral) == ("ext4", "never", True)
+    assert volume.mount_options == ("noatime", "nofail", "prjquota")
+    assert result.max_wear_percent == 90
+
+
 def test_scratch_that_is_too_small_names_its_parts() -> None:
     with pytest.raises(DoesNotFit, match=r"scratch needs 250\.02 TB .*dataset 200\.00 TB.*; 4 drives hold 15\.36 TB"):
         plan(machine(*drives()), load=need(dataset={"size": "200 TB"}))
 
 
 def test_gpu_memory_that_cannot_suffice_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match=r"Llama 3\.1 405B needs at least"):
+    with pytest.raises(
+        DoesNotFit, match=r"Llama 3\.1 405B needs .* does not fit; FSDP over 4, .*weights bf16 189\.0 GiB"
+    ):
         plan(machine(*drives()), load=need(model="llama-3.1-405b"))
 
 

@@ -24,6 +24,7 @@ from llmhw_provision.probes import (
     signatures,
     system,
     systemd,
+    volume_watch,
     xfs,
 )
 from llmhw_provision.probes.mdadm import ArrayLine
@@ -54,6 +55,7 @@ PARSERS: dict[str, Callable[[bytes], object]] = {
     "bare:/scratch": folders.parse_bare,
     "folders": folders.parse_stat,
     "read-ahead": folders.parse_read_ahead,
+    "volume-watch": volume_watch.parse,
     "xfs:/scratch": xfs.parse,
     "initramfs": initramfs.parse,
     "boot-times": initramfs.parse_times,

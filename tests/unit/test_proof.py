@@ -25,7 +25,22 @@ def test_only_a_current_record_without_failures_and_skips_is_proven(
 ) -> None:
     monkeypatch.setattr(proof, "RECORDS", tmp_path)
     assert proof.status("disk-faults") == "never"
-    covered = proof.covered_hash(proof.PROOFS["disk-faults"])
-    record = {"covered": covered, "passed": 3, "failed": 0, "skipped": 0, **change}
-    (tmp_path / "disk-faults.json").write_text(json.dumps(record))
+    wanted = proof.PROOFS["disk-faults"]
+    good = {"passed": 3, "failed": 0, "skipped": 0}
+    parts = {part: {"covered": proof.covered_hash(wanted, part), **good} for part in wanted.tests}
+    path = tmp_path / "disk-faults.json"
+    path.write_text(json.dumps({"parts": {**parts, wanted.tests[1]: {**parts[wanted.tests[1]], **change}}}))
     assert proof.status("disk-faults") == expected
+    path.write_text(json.dumps({"parts": dict(list(parts.items())[:-1])}))
+    assert proof.status("disk-faults") == "never"
+
+
+def test_a_change_of_one_module_leaves_the_other_parts_proven() -> None:
+    wanted = proof.PROOFS["disk-faults"]
+    assert len({proof.covered_hash(wanted, part) for part in wanted.tests}) == len(wanted.tests)
+
+
+@pytest.mark.parametrize("name", proof.PROOFS)
+def test_a_proof_covers_files_that_exist(name: str) -> None:
+    wanted = proof.PROOFS[name]
+    assert [path for path in (*wanted.tests, *wanted.covers) if not (proof.ROOT / path).exists()] == []

@@ -206,7 +206,7 @@ def test_what_a_machine_says_cannot_break_the_page() -> None:
 
 def test_text_for_the_terminal() -> None:
     assert render_text(ACCEPTED).splitlines() == [
-        "vm-01   host 5/5   disks 4/4   array 14/14   filesystem 14/14   tmpfs 3/3   PASS   (6.4 s)",
+        "vm-01   host 5/5   disks 4/4   array 15/15   filesystem 16/16   tmpfs 3/3   PASS   (6.4 s)",
         "",
         "ACCEPTED  site reading · plan 0123456789ab · level quick",
     ]
@@ -227,7 +227,7 @@ def test_text_for_the_terminal() -> None:
 
 def test_an_unreachable_host_is_one_block() -> None:
     assert render_text(UNREACHABLE).splitlines() == [
-        "vm-01   host 0/5   disks 0/4   array 0/14   filesystem 0/14   tmpfs 0/3   COULD NOT RUN   (6.4 s)",
+        "vm-01   host 0/5   disks 0/4   array 0/15   filesystem 0/16   tmpfs 0/3   COULD NOT RUN   (6.4 s)",
         "",
         "  COULD NOT RUN  vm-01 (192.0.2.1): cannot be reached: refused",
         "        next: check the port",

@@ -60,7 +60,7 @@ def test_junit_by_testinfra(site: Path) -> None:
     report = json.loads((out / "report.json").read_text())
     statuses = [item["status"] for item in report["findings"]]
     assert int(suite.get("tests", "0")) == len(statuses)
-    assert int(suite.get("failures", "0")) == statuses.count("fail") == 4
+    assert int(suite.get("failures", "0")) == statuses.count("fail") == 5
     assert int(suite.get("errors", "0")) == statuses.count("could-not-run")
     properties = {item.get("name"): item.get("value") for item in suite.findall("properties/property")}
     assert properties == {"plan": "0123456789ab", "rehearsal": MARK}

@@ -12,8 +12,9 @@ description:
   - Refuses a mount point that holds files, is in /etc/fstab or carries something else. Other mounts are not touched.
   - In check mode nothing is changed; C(actions) lists what would be done, in the same words.
 options:
-  type: {description: file system type, type: str, required: true}
+  type: {description: file system type of the mounts that do not say theirs, type: str}
   also: {description: further units to enable and start, type: list, elements: str, default: []}
+  drop_ins: {description: 'further files: text by path, null where there must be none', type: dict, default: {}}
   mounts:
     description: the mounts; those without a source wait for a device that an earlier task will make (check mode).
     type: list
@@ -21,6 +22,7 @@ options:
     required: true
     suboptions:
       path: {description: mount point, type: path, required: true}
+      type: {description: file system type, type: str}
       source: {description: device by a lasting name; not for tmpfs, type: str}
       options: {description: mount options, type: list, elements: str, default: []}
       size_mib: {description: MiB a tmpfs may grow to, type: int}
@@ -55,6 +57,7 @@ from ansible.module_utils.host_modules.mount_unit import Mount, State
 
 _MOUNT = {
     "path": {"type": "path", "required": True},
+    "type": {"type": "str"},
     "source": {"type": "str"},
     "options": {"type": "list", "elements": "str", "default": []},
     "size_mib": {"type": "int"},
@@ -72,9 +75,11 @@ class Keeper:
         self._module = module
         self.mounts = [self._mount(raw) for raw in module.params["mounts"]]
         self.also: list[tuple[str, str]] = []
+        self.drop_ins: dict[str, str | None] = {}
+        self.masked: list[str] = []
 
     def _mount(self, raw: dict[str, Any]) -> Mount:
-        kind = self._module.params["type"]
+        kind = raw["type"] or self._module.params["type"]
         source, options = raw["source"], list(raw["options"])
         if kind == "tmpfs":
             source = "tmpfs"
@@ -99,11 +104,20 @@ class Keeper:
         self.also = [
             (kind, unit)
             for unit in self._module.params["also"]
+            if not _masked(units[unit])
             for kind, done in (("enable", {"enabled", "static"}), ("start", {"active"}))
             if done.isdisjoint((units[unit].get("UnitFileState"), units[unit].get("ActiveState")))
         ]
+        self.masked = [unit for unit in self._module.params["also"] if _masked(units[unit])]
+        wanted: dict[str, str | None] = self._module.params["drop_ins"]
+        self.drop_ins = {path: text for path, text in wanted.items() if _read(path) != text}
         stale = [unit for unit, shown in units.items() if shown.get("NeedDaemonReload") == "yes"]
         return [self._state(mount, stale) for mount in self.mounts]
+
+    def others(self) -> list[str]:
+        """What is left to do besides the mounts, in words."""
+        files = [f"{'remove' if text is None else 'write'} {path}" for path, text in self.drop_ins.items()]
+        return files + [f"{kind} {unit}" for kind, unit in self.also]
 
     def _state(self, mount: Mount, stale: Sequence[str]) -> State:
         mounted = mount_unit.mounted_at(_read("/proc/self/mountinfo") or "", mount.path)
@@ -142,17 +156,19 @@ class Keeper:
             elif kind == "unit":
                 for path, text in mount_unit.files(mount).items():
                     _write(path, text)
+        for path, text in self.drop_ins.items():
+            _write(path, text) if text is not None else os.unlink(path)
         for mount, kind in todo:
             if kind in ("folder", "immutable") and bare_folder.look(mount.path).immutable is False:
                 bare_folder.make_immutable(mount.path)
-        if kinds & {"unit", "reload"}:
+        if kinds & {"unit", "reload"} or self.drop_ins:
             self._run(["systemctl", "daemon-reload"])
-        for kind, command in (("enable", "enable"), ("start", "start"), ("remount", "reload")):
+        for kind, command in (("enable", "enable"), ("start", "start"), ("remount", "reload"), ("again", "restart")):
             units = [mount.unit for mount, wanted in todo if wanted == kind]
             units += [unit for wanted, unit in self.also if wanted == kind]
             if units:
                 self._run(["systemctl", command, *units])
-        for mount in {mount for mount, kind in todo if kind in ("root", "start")}:
+        for mount in {mount for mount, kind in todo if kind in ("root", "start", "again")}:
             self._root(mount)
 
     def _root(self, mount: Mount) -> None:
@@ -177,8 +193,9 @@ class Keeper:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "type": {"type": "str", "required": True},
+            "type": {"type": "str"},
             "also": {"type": "list", "elements": "str", "default": []},
+            "drop_ins": {"type": "dict", "default": {}},
             "mounts": {"type": "list", "elements": "dict", "required": True, "options": _MOUNT},
         },
         supports_check_mode=True,
@@ -191,7 +208,7 @@ def main() -> None:
     todo = [
         (mount, *action) for mount, state in zip(keeper.mounts, states) for action in mount_unit.actions(mount, state)
     ]
-    actions = [text for _, _, text in todo] + [f"{kind} {unit}" for kind, unit in keeper.also]
+    actions = [text for _, _, text in todo] + keeper.others()
     if actions and not module.check_mode:
         missing = [mount.path for mount in keeper.mounts if mount.source is None]
         if missing:
@@ -199,13 +216,19 @@ def main() -> None:
         keeper.act([(mount, kind) for mount, kind, _ in todo])
         states = keeper.states()
         left = [text for mount, state in zip(keeper.mounts, states) for _, text in mount_unit.actions(mount, state)]
-        left += [f"{kind} {unit}" for kind, unit in keeper.also]
+        left += keeper.others()
         if left:
             module.fail_json(msg=f"done, yet without effect: {'; '.join(left)}")
+    for unit in keeper.masked:
+        module.warn(f"{unit} is masked on this host and is left so: systemctl unmask {unit}, then run this again")
     for mount, state in zip(keeper.mounts, states):
         if state.bare.exists and state.bare.immutable is None:
             module.warn(f"{mount.path}: the file system below knows no immutable flag; the mount point stays writable")
     module.exit_json(changed=bool(actions), actions=actions)
+
+
+def _masked(shown: dict[str, str]) -> bool:
+    return shown.get("UnitFileState", "").startswith("masked")
 
 
 def _number(source: str | None) -> str | None:

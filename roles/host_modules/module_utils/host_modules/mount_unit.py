@@ -156,7 +156,9 @@ def actions(mount: Mount, state: State) -> list[tuple[str, str]]:
         found.append(("start", f"mount {mount.path}"))
     else:
         different = [option for option in mount.options if not _has(state.mounted, option)]
-        if different:
+        if "prjquota" in different:
+            found.append(("again", f"unmount {mount.path} and mount it with prjquota, which a remount does not take"))
+        elif different:
             found.append(("remount", f"remount {mount.path} with {', '.join(different)}"))
     owner, group, mode = state.root if state.mounted else ("root", "root", _fresh_mode(mount))
     wanted_root = (mount.owner or owner, mount.group or group, mount.mode or mode)
@@ -178,7 +180,7 @@ def _has(mounted: Mounted, option: str) -> bool:
         return shown == [kib(value)]
     if key in ("huge", "nr_inodes") and mounted.type == "tmpfs":
         return option in mounted.options or (option == "huge=never" and "huge" not in " ".join(mounted.options))
-    return key not in _FLAGS or option in mounted.options
+    return key not in (*_FLAGS, "prjquota") or option in mounted.options
 
 
 def kib(size: str) -> int | None:

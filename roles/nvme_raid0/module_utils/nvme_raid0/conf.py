@@ -31,6 +31,17 @@ def with_array(text: str | None, *, name: str, uuid: str) -> str:
     return "".join(result)
 
 
+def array_uuid(text: str | None, name: str) -> str:
+    """The UUID that mdadm.conf records for the array `name`, as 32 hex digits; empty if it records none."""
+    for entry in _entries(text or ""):
+        if _speaks_of(entry, name=name, uuid=""):
+            for word in entry.split()[1:]:
+                key, _, value = word.partition("=")
+                if key.lower() == "uuid":
+                    return plain_uuid(value)
+    return ""
+
+
 def _entries(text: str) -> list[str]:
     """The lines of the file; one that starts with a blank continues the one before."""
     found: list[str] = []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Volume:
-    """One block device with an XFS, as the plan wants it."""
+    """One block device with a file system, as the plan wants it."""
 
     name: str
     level: str
@@ -16,6 +16,10 @@ class Volume:
     chunk_kib: int
     mount: str
     read_ahead_kib: int
+    filesystem: str = "xfs"
+    project_quota: bool = False
+    ephemeral: bool = False
+    trim: str = "weekly"
 
     @property
     def label(self) -> str:
@@ -64,20 +68,42 @@ class Superblock:
 
 @dataclass(frozen=True)
 class Filesystem:
-    """The XFS on a device; stripe unit and width in KiB, 0 when it has none."""
+    """The XFS or ext4 on a device; stripe unit and width in KiB, 0 when it has none.
+
+    `unfinished` means that mkfs was cut off, so that nobody can have stored anything in it.
+    """
 
     uuid: str
     label: str
     unit_kib: int
     width_kib: int
+    type: str = "xfs"
+    unfinished: bool = False
+    project_quota: bool = True
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a drive says of itself: critical warnings in words, percent of its rated endurance that is used."""
+
+    warnings: tuple[str, ...]
+    used_percent: int
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A whole disk with a lasting name that the plan does not name."""
+
+    link: str
+    size: int
 
 
 @dataclass(frozen=True)
 class Disk:
     """One disk behind a by-id link; `device` is None when the link leads nowhere.
 
-    `inner` is the XFS that begins where the disk's share of an array begins: what the array holds, known without
-    starting it.
+    `inner` is the file system that begins where the disk's share of an array begins: what the array holds, known
+    without starting it. `trim`: the kernel passes discards on.
     """
 
     link: str
@@ -99,6 +125,8 @@ class Disk:
     filesystem: Filesystem | None = None
     inner: Filesystem | None = None
     read_ahead_kib: int | None = None
+    health: Health | None = None
+    trim: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,10 +155,17 @@ class Array:
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything that decisions rest on, read in one go."""
+    """Everything that decisions rest on, read in one go.
+
+    `creating` has the UUID of each array whose creation was begun, by name: its members hold nothing yet.
+    `fresh_uuid` is what the next array to be created may be called.
+    """
 
     disks: Mapping[str, Disk]
     arrays: tuple[Array, ...]
     mdadm_conf: str | None
     rule: str | None
     page_kib: int = 4
+    strangers: tuple[Stranger, ...] = ()
+    creating: Mapping[str, str] = field(default_factory=dict)
+    fresh_uuid: str = ""

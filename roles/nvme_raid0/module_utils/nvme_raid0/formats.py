@@ -1,4 +1,4 @@
-"""Parsers: md and XFS superblocks, wipefs, mountinfo, names of disks. Bytes or text in, values out."""
+"""Parsers: md superblock, wipefs, mountinfo, names of disks. Bytes or text in, values out."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import json
 import re
 import struct
 
-from .facts import Filesystem, Signature, Superblock
+from .facts import Signature, Superblock
 
 _MD_MAGIC = 0xA92B4EFC
 _LEVELS = {0: "raid0", 1: "raid1", 4: "raid4", 5: "raid5", 6: "raid6", 10: "raid10", -1: "linear"}
 MD_OFFSET = 4096  # version 1.2 lies 4 KiB into the device
 MD_BYTES = 4096
-XFS_BYTES = 512
 
 
 def md_superblock(raw: bytes) -> Superblock | None:
@@ -63,18 +62,6 @@ def mdadm_uuid(uuid: str) -> str:
 def plain_uuid(uuid: str) -> str:
     """A UUID without its punctuation, in lower case: blkid and mdadm group the digits differently."""
     return re.sub(r"[-:]", "", uuid).lower()
-
-
-def xfs_superblock(raw: bytes) -> Filesystem | None:
-    """The XFS whose first 512 bytes are `raw`, or None. Layout: fs/xfs/libxfs/xfs_format.h, struct xfs_dsb."""
-    if len(raw) < 256 or raw[:4] != b"XFSB":
-        return None
-    block = struct.unpack_from(">I", raw, 4)[0]
-    unit, width = struct.unpack_from(">II", raw, 184)
-    digits = raw[32:48].hex()
-    uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    label = raw[108:120].split(b"\0")[0].decode("utf-8", "replace")
-    return Filesystem(uuid=uuid, label=label, unit_kib=unit * block // 1024, width_kib=width * block // 1024)
 
 
 def wipefs(text: str, table_uuids: dict[str, str]) -> tuple[Signature, ...]:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import uuid
+from collections.abc import Sequence
 from typing import Callable
 
-from .facts import Array, Disk, Filesystem, Machine, Signature, Superblock, Volume
-from .formats import MD_BYTES, MD_OFFSET, XFS_BYTES, array_name, md_superblock, mountinfo, wipefs, xfs_superblock
+from .facts import Array, Disk, Filesystem, Machine, Signature, Stranger, Superblock, Volume
+from .filesystems import HEAD_BYTES, filesystem
+from .formats import MD_BYTES, MD_OFFSET, array_name, md_superblock, mountinfo, names_disk, wipefs
+from .health import health
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 SYS = "/sys/class/block/"
 
 
-def machine(volumes: Iterable[Volume], run: Run, *, mdadm_conf: str, rule: str) -> Machine:
+def machine(volumes: Sequence[Volume], run: Run, *, mdadm_conf: str, rule: str, state: str) -> Machine:
     """The present state of every disk that `volumes` name, and of all arrays."""
     links = {link: _resolve(link) for volume in volumes for link in volume.members}
     devices = {device for device in links.values() if device}
@@ -32,7 +35,31 @@ def machine(volumes: Iterable[Volume], run: Run, *, mdadm_conf: str, rule: str) 
         mdadm_conf=_text(mdadm_conf),
         rule=_text(rule),
         page_kib=os.sysconf("SC_PAGE_SIZE") // 1024,
+        strangers=_strangers(devices, uses),
+        creating=_creating(volumes, state),
+        fresh_uuid=uuid.uuid4().hex,
     )
+
+
+def _creating(volumes: Sequence[Volume], state: str) -> dict[str, str]:
+    texts = {volume.name: _text(f"{state}/{volume.name}") for volume in volumes}
+    return {name: text.strip() for name, text in texts.items() if text is not None}
+
+
+def _strangers(planned: set[str], uses: _Uses) -> tuple[Stranger, ...]:
+    """The NVMe drives that nobody has named and that nothing is mounted from, by their name with the serial number."""
+    found = {}
+    folder = "/dev/disk/by-id/"
+    for name in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
+        device = _resolve(folder + name) or ""
+        system = SYS + os.path.basename(device)
+        if not os.path.basename(device).startswith("nvme") or device in planned or device in found:
+            continue
+        if os.path.exists(system + "/partition") or uses.mounts(device):
+            continue
+        if names_disk(name, serial=_serial(system), wwid=""):
+            found[device] = Stranger(folder + name, int(_text(system + "/size") or 0) * 512)
+    return tuple(found.values())
 
 
 class _Uses:
@@ -84,7 +111,7 @@ def _disk(
     system = SYS + os.path.basename(device)
     partitions = _partitions(device)
     every = [device, *partitions]
-    superblock, filesystem, inner = _superblocks(device)
+    superblock, outer, inner = _superblocks(device)
     return Disk(
         link=link,
         device=device,
@@ -102,9 +129,11 @@ def _disk(
         exclusive=_exclusive(device),
         unreadable=" ".join(errors[part] for part in every if part in errors),
         superblock=superblock,
-        filesystem=filesystem,
+        filesystem=outer,
         inner=inner,
         read_ahead_kib=_number(system + "/queue/read_ahead_kb"),
+        health=health(device),
+        trim=bool(_number(system + "/queue/discard_max_bytes")),
     )
 
 
@@ -192,15 +221,15 @@ def _table_uuid(device: str, run: Run) -> str:
 
 
 def _superblocks(device: str) -> tuple[Superblock | None, Filesystem | None, Filesystem | None]:
-    """The md superblock, the XFS at the start of the device, the XFS at the start of the array's share of it."""
+    """The md superblock, the file system at the start of the device, the one at the start of the array's share."""
     try:
         handle = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None, None, None
     try:
         block = md_superblock(os.pread(handle, MD_BYTES, MD_OFFSET))
-        inner = xfs_superblock(os.pread(handle, XFS_BYTES, block.data_offset)) if block else None
-        return block, xfs_superblock(os.pread(handle, XFS_BYTES, 0)), inner
+        inner = filesystem(os.pread(handle, HEAD_BYTES, block.data_offset)) if block else None
+        return block, filesystem(os.pread(handle, HEAD_BYTES, 0)), inner
     except OSError:
         return None, None, None
     finally:

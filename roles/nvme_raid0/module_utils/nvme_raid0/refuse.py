@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,14 +18,16 @@ _SYSTEM = {
     "/usr": "the system's /usr",
     "/var": "the system's /var",
 }
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,26}\Z")  # "any:" and the name fill the superblock's 32 bytes
 _LIMITS = {"raid0": (2, 384), "raid1": (2, 384), "single": (1, 1)}
 
 
 class Refusal(NamedTuple):
-    """One reason not to write, and what a person can do about it."""
+    """One reason not to write, and what a person can do about it: in a sentence, or in steps."""
 
     message: str
     hint: str = ""
+    steps: tuple[str, ...] = ()
 
 
 def short(link: str) -> str:
@@ -43,8 +46,11 @@ def request(volumes: Sequence[Volume], machine: Machine) -> list[Refusal]:
             wanted = "exactly 1 disk" if most == 1 else "at least %d disks" % least
             text = "volume %s: %s needs %s, not %d" % (volume.name, volume.level, wanted, len(volume.members))
             found.append(Refusal(text))
-        if volume.name[0] in ".-":
-            found.append(Refusal(f"volume {volume.name}: a name must start with a letter or digit"))
+        if not _NAME.match(volume.name):
+            text = (
+                f"volume {volume.name!r}: a name starts with a letter or digit and has at most 27 of A-Z a-z 0-9 _ . -"
+            )
+            found.append(Refusal(text))
     members = [link for volume in volumes for link in volume.members]
     found += [Refusal(f"disk {short(link)} is named twice") for link in _twice(members)]
     devices: dict[str, list[str]] = {}
@@ -86,10 +92,12 @@ def writing(disk: Disk, consents: Sequence[Consent]) -> list[Refusal]:
         found.append(Refusal(f"disk {name} is read-only"))
     if disk.unreadable:
         found.append(Refusal(f"disk {name} cannot be examined: {disk.unreadable}"))
+    system = [Refusal(f"disk {name} holds {_SYSTEM[point]}") for point in disk.mounts if point in _SYSTEM]
+    if system:  # what else it holds would only bring up the hint to consent
+        return found + system
     array = [s for s in disk.signatures if s.type == "linux_raid_member" and not _agreed(s, disk, consents)]
     if not array or array[0].device != disk.device:  # else the line about the array says it all
         found += _uses(disk)
-    found += [Refusal(f"disk {name} holds {_SYSTEM[point]}") for point in disk.mounts if point in _SYSTEM]
     for consent in consents:
         if consent.device == disk.link and consent.serial != disk.serial:
             text = "the consent to erase disk %s names serial number %s, but it reports %s"
@@ -102,6 +110,27 @@ def writing(disk: Disk, consents: Sequence[Consent]) -> list[Refusal]:
     if not disk.exclusive and not (disk.mounts or disk.swap or disk.holders):
         found.append(Refusal(f"disk {name} is in use by another program"))
     return found
+
+
+def unhealthy(disk: Disk, max_wear_percent: int) -> list[Refusal]:
+    """Why a disk is not fit to be given new data."""
+    name, health = short(disk.link), disk.health
+    if health is None:
+        return []
+    found = [
+        Refusal(f"disk {name} gives a SMART critical warning: {text}", "have the drive replaced before it is used")
+        for text in health.warnings
+    ]
+    if health.used_percent > max_wear_percent:
+        text = "disk %s has used %d %% of its rated endurance; the limit is %d %%"
+        hint = "have it replaced, or raise storage.max_wear_percent in site.yaml"
+        found.append(Refusal(text % (name, health.used_percent, max_wear_percent), hint))
+    return found
+
+
+def ailing(disks: Iterable[Disk], max_wear_percent: int) -> list[str]:
+    """The same about disks that are in use already: told, never a reason to leave their data alone."""
+    return [refusal.message for disk in disks for refusal in unhealthy(disk, max_wear_percent)]
 
 
 def _uses(disk: Disk) -> list[Refusal]:

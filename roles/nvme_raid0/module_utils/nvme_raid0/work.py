@@ -6,8 +6,9 @@ import os
 import tempfile
 from typing import Callable, NamedTuple
 
-from .decide import Decision, Step
+from .decide import Decision
 from .read import Run
+from .steps import Step
 
 
 class Failure(Exception):
@@ -21,11 +22,12 @@ class Outcome(NamedTuple):
     decision: Decision
 
 
-def carry_out(look: Callable[[], Decision], run: Run) -> Outcome:
+def carry_out(look: Callable[[], Decision], run: Run, tell: Callable[[str], None]) -> Outcome:
     """Steps from fresh readings until nothing is left to do, or until a reading says that we must not go on.
 
-    `look` reads everything again, exclusive opens included. Only the first step of a decision is carried out, so
-    no command ever rests on an older look at the disks than the one just before it.
+    `look` reads everything again, exclusive opens included; `tell` hears of each step before it is taken. Only the
+    first step of a decision is carried out, so no command ever rests on an older look at the disks than the one just
+    before it.
     """
     done: list[str] = []
     while True:
@@ -35,18 +37,29 @@ def carry_out(look: Callable[[], Decision], run: Run) -> Outcome:
         step = decision.steps[0]
         if step.sentence in done:
             raise Failure(f"{step.sentence}: done, yet it has no effect")
+        tell(step.sentence)
         _carry_out(step, run)
         done.append(step.sentence)
 
 
 def _carry_out(step: Step, run: Run) -> None:
+    for path, text in step.before:
+        _put(path, text)
     for command in step.commands:
         rc, out, err = run(list(command))
         if rc != 0:
             raise Failure("%s: %s failed (exit status %d): %s" % (step.sentence, command[0], rc, (err or out).strip()))
     for path, text in step.files:
-        _write(path, text)
+        _put(path, text)
     run(["udevadm", "settle", "--timeout=60"])
+
+
+def _put(path: str, text: str | None) -> None:
+    if text is not None:
+        _write(path, text)
+    elif os.path.exists(path):
+        os.unlink(path)
+        _sync_folder(path)
 
 
 def _write(path: str, text: str) -> None:
@@ -67,3 +80,13 @@ def _write(path: str, text: str) -> None:
     except BaseException:
         os.unlink(name)
         raise
+    _sync_folder(path)
+
+
+def _sync_folder(path: str) -> None:
+    """A power cut must not bring back what a step has replaced or removed."""
+    handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

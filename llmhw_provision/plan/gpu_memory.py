@@ -1,0 +1,82 @@
+"""Whether the workload fits the GPUs of the hosts, and in which layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmhw_provision.catalogue.loader import Gpu, find, names
+from llmhw_provision.errors import DoesNotFit
+from llmhw_provision.machine import Gpus, Machine
+from llmhw_provision.plan.model import Note
+from llmhw_provision.sizing.cards import card_of
+from llmhw_provision.sizing.choose import best, describe
+from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.need import Need
+from llmhw_provision.units import memory
+
+
+def known_gpus(machine: Machine) -> Gpus | None:
+    """The GPUs of a machine that the catalogue knows."""
+    return next((gpus for gpus in machine.gpus if gpus.kind in names("gpus")), None)
+
+
+def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: Need) -> tuple[Note, ...]:
+    """What the job needs on each GPU of `host`; raises DoesNotFit. Training spans all hosts with the same GPUs."""
+    gpus = known_gpus(machine)
+    if gpus is None:
+        seen = ", ".join(f"{item.count}× {item.kind}" for item in machine.gpus) or "no GPU"
+        return (
+            Note(
+                host=host,
+                rule="GPU memory is checked against the catalogue",
+                choice=f"not checked: {seen} found; storage is planned all the same",
+                source="catalogue/gpus.yml",
+            ),
+        )
+    alike = sum(known_gpus(other) == gpus for other in machines.values())
+    found = _estimate(gpus, machine, alike, need)
+    card = found.hardware.card
+    text = f"{memory(found.device_bytes)} ± {memory(found.device_band)} on each of {found.layout.gpus}× {card.title}"
+    text += f", of {memory(card.usable)}: {found.device_verdict}; {describe(found.job, found.layout)}"
+    terms = found.peak.terms
+    if found.device_verdict == "does not fit":
+        parts = "; ".join(f"{term.name} {memory(term.size)}" for term in terms if term.size)
+        raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
+    if found.host_verdict == "does not fit":
+        text = f"{memory(found.host_bytes)} of host memory, of {memory(machine.memory_bytes)}"
+        parts = "; ".join(f"{term.name} {memory(term.size)}" for term in found.host if term.size)
+        raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
+    return (
+        Note(
+            host=host,
+            rule=f"GPU memory at its peak ({found.peak.name})",
+            choice=text,
+            inputs=tuple(f"{term.name} {memory(term.size)}: {term.formula}" for term in terms),
+            source="; ".join(dict.fromkeys(term.source for term in terms if term.kind != "overhead")),
+        ),
+        *_host_notes(host, found),
+    )
+
+
+def _estimate(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Estimate:
+    """Training over all alike hosts; serving on each, the requests divided among them."""
+    nodes = alike if need.job.trains else 1
+    job = need.job if need.job.trains else replace(need.job, concurrency=-(-need.job.concurrency // alike))
+    card = card_of(find("gpus", gpus.kind, Gpu))
+    hardware = Hardware(card, gpus.count, nodes=nodes, host_memory=machine.memory_bytes)
+    return best(job, need.model, hardware, need.workload.layout, need.workload.batch)
+
+
+def _host_notes(host: str, found: Estimate) -> tuple[Note, ...]:
+    if found.host_verdict == "fits":
+        return ()
+    limit = found.hardware.host_memory
+    return (
+        Note(
+            host=host,
+            rule="host memory",
+            choice=f"{memory(found.host_bytes)} of {memory(limit)}: {found.host_verdict}",
+            inputs=tuple(f"{term.name} {memory(term.size)}: {term.formula}" for term in found.host),
+            source="; ".join(dict.fromkeys(term.source for term in found.host)),
+        ),
+    )

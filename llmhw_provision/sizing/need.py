@@ -1,0 +1,95 @@
+"""What a workload needs whatever machine it runs on: checkpoints, scratch, project storage, hot set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmhw_provision.errors import InputError
+from llmhw_provision.model import Architecture
+from llmhw_provision.sizing.formats import format_of
+from llmhw_provision.sizing.job import ALL_LINEAR, Job, Layout
+from llmhw_provision.sizing.states import frozen_weights, lora_parameters, optimizer_bytes
+from llmhw_provision.sizing.storage import StorageNeed, storage_need
+from llmhw_provision.sizing.terms import Term, number, up
+from llmhw_provision.workload import Workload
+
+CHECKPOINT = "BLOOM 176B checkpoints of 2.3 TB, BigScience 2022, arXiv 2211.05100: weights and optimizer states"
+
+
+@dataclass(frozen=True)
+class Need:
+    """A workload with its model and job in plain values, and what it needs of storage."""
+
+    workload: Workload
+    model: Architecture
+    job: Job
+    checkpoint: Term | None
+    storage: StorageNeed
+    hot: int
+
+
+def need(workload: Workload, model: Architecture) -> Need:
+    """What `workload` needs of storage; raises InputError when serving is asked for without its figures."""
+    job = job_of(workload)
+    base = frozen_weights(model, Layout(), "only", format_of(model, base_format(job)))
+    saved = checkpoint(model, job) if job.trains else None
+    storage = storage_need(
+        weights=base,
+        checkpoint=saved,
+        keep=workload.checkpoints.keep,
+        dataset=workload.dataset.size if workload.dataset else 0,
+    )
+    return Need(workload, model, job, saved, storage, workload.dataset.hot or 0 if workload.dataset else 0)
+
+
+def base_format(job: Job) -> str:
+    """Number format of the weights on disk and in memory: QLoRA quantises bf16 weights itself."""
+    return "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights
+
+
+def job_of(workload: Workload) -> Job:
+    """The job in plain values."""
+    training, served = workload.training, workload.serving
+    if workload.job == "serve" and served is None:
+        raise InputError(
+            "workload.yaml: serving: missing", "job: serve needs serving: {concurrency: 32, context: 8192}"
+        )
+    loss = "log-probabilities" if workload.job == "dpo" and training.loss == "eager" else training.loss
+    job = Job(
+        kind=workload.job,
+        method=workload.method,
+        weights=workload.weights,
+        scheme=training.precision,
+        optimizer=training.optimizer,
+        in_backward=training.optimizer_in_backward,
+        sequence=workload.sequence,
+        loss=loss,
+        flash=training.flash,
+        compile=training.compile,
+        rank=training.rank,
+        targets=ALL_LINEAR if training.targets == "all-linear" else (),
+    )
+    if served is None:
+        return job
+    return Job(
+        **{
+            **job.__dict__,
+            "runtime": served.runtime,
+            "concurrency": served.concurrency,
+            "context": served.context,
+            "kv": served.kv,
+            "utilisation": served.utilisation,
+            "batched_tokens": served.batched_tokens,
+        }
+    )
+
+
+def checkpoint(model: Architecture, job: Job) -> Term:
+    """Bytes of one training checkpoint: 16-bit weights and optimizer states; of the adapters only for LoRA."""
+    if job.method == "full":
+        count, each = model.parameters, 2 + optimizer_bytes(job)
+        return Term("checkpoint", up(count * each), f"{count:,} parameters × {number(each)} B", CHECKPOINT, "disk")
+    count = lora_parameters(model, job)
+    each = 2 + optimizer_bytes(job)
+    text = f"{count:,} adapter parameters × {number(each)} B"
+    return Term("checkpoint", up(count * each), text, CHECKPOINT, "disk")
