@@ -71,6 +71,7 @@ golden: setup ## the committed inventories again; review them as a diff
 bench: box ## figures for docs/measurements
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.apply
+	$(BIN)/python -m benchmarks.fleet
 
 clean: ## stop and remove whatever a killed run left behind
 	$(BIN)/python -m tests.rehearsal clean

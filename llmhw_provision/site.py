@@ -67,6 +67,15 @@ class Host(Record):
     machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
 
 
+class Jump(Record):
+    """The machine that connections go through where hosts cannot be reached directly."""
+
+    address: Address
+    port: int = Field(default=22, ge=1, le=65535)
+    user: UserName = "root"
+    identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
+
+
 class Consent(Record):
     """Permission to erase one signature on one disk of one host. Void once that signature is gone."""
 
@@ -130,6 +139,7 @@ class Site(Record):
     format: Literal[1] = Field(alias="schema", description="version of this file's form")
     site: HostName
     hosts: tuple[Host, ...] = Field(min_length=1, max_length=4096)
+    jump: Jump | None = Field(default=None, description="ssh goes through this machine")
     storage: Storage = Storage()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
