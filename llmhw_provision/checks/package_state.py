@@ -8,7 +8,6 @@ from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import packages, processes
 
-_INTERRUPTED = ("!!", "interrupted")
 _MOST = 8
 
 
@@ -66,12 +65,19 @@ def candidate(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 
 
 def states(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
-    """Nothing was left half-installed. What is only not configured yet, the next installation configures."""
+    """Nothing of others was left half-installed.
+
+    A dpkg that was cut off and packages of our roles are finished by the next installation: that is how apply goes on
+    after its own cut. The same holds for what is only not configured yet.
+    """
     found, expected = packages.states(evidence), "every package whole"
-    broken = [name for name, state in found.items() if "H" in state or "R" in state[2:] or state == "!!"]
+    half = [name for name, state in found.items() if "H" in state or "R" in state[2:]]
+    broken = [name for name in half if name not in planned(host)]
     if broken:
-        names = ["an interrupted dpkg" if name == "interrupted" else name for name in broken]
-        return failed(f"left half-way: {', '.join(names[:_MOST])}", expected)
+        return failed(f"left half-way: {', '.join(broken[:_MOST])}", expected)
+    ours = [*half, *("an interrupted dpkg" for state in found.values() if state == "!!")]
+    if ours:
+        return warned(f"left half-way: {', '.join(ours[:_MOST])}", expected, "waiting")
     waiting = [name for name, state in found.items() if state[1:2] in ("U", "F")]
     if waiting:
         return warned(f"not configured yet: {', '.join(waiting[:_MOST])}", expected, "waiting")

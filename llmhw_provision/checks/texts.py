@@ -110,7 +110,7 @@ TEXTS: dict[str, Text] = {
     "package-states/waiting": Text(
         "no package left half-way",
         "an installation was cut off before it was configured",
-        "nothing: apply configures it; or dpkg --configure -a",
+        "nothing: apply finishes it; or dpkg --configure -a",
     ),
     "package-locks": Text(
         "nobody else installs packages",

@@ -99,9 +99,9 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
         (said("package-candidates", "Lists 0\n"), "warn", "package lists were never fetched"),
     ],
     "package-states": [
-        (added("package-states", "iHR|mdadm\n"), "fail", "left half-way: mdadm"),
-        (added("package-states", "iUR|xfsprogs\n"), "fail", "left half-way: xfsprogs"),
-        (added("package-states", "!!|interrupted\n"), "fail", "an interrupted dpkg"),
+        (added("package-states", "iHR|linux-image\n"), "fail", "left half-way: linux-image"),
+        (added("package-states", "iUR|other\n"), "fail", "left half-way: other"),
+        (added("package-states", "iHR|mdadm\n!!|interrupted\n"), "warn", "left half-way: mdadm, an interrupted dpkg"),
         (added("package-states", "iU |mdadm\niF |xfsprogs\n"), "warn", "not configured yet: mdadm, xfsprogs"),
     ],
     "package-locks": [

@@ -20,6 +20,7 @@ RETURN = """
 missing: {description: the packages that were not installed before, type: list, elements: str, returned: success}
 """
 
+import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -54,6 +55,7 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
     unpack = ["apt-get", "install", "--yes", "--no-install-recommends", "-o", wait, "-o", "Acquire::Retries=3"]
     unpack += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
+    _replay(module)
     rc, out, err = _run(module, unpack)
     if rc != 0:  # lists that are missing or name versions gone from the mirror
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
@@ -71,6 +73,15 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
         if "lock" not in err or time.monotonic() > end:
             module.fail_json(msg=f"dpkg --configure failed: {err.strip() or out.strip()[-800:]}")
         time.sleep(5)
+
+
+def _replay(module: AnsibleModule) -> None:
+    """Lets dpkg take in the journal of a dpkg that was cut off; until then apt refuses everything.
+
+    What this cannot configure (packages unpacked halfway) apt unpacks again.
+    """
+    if any(name.isdigit() for name in os.listdir("/var/lib/dpkg/updates")):
+        _run(module, ["dpkg", "--no-triggers", "--force-confdef", "--force-confold", "--configure", "--pending"])
 
 
 def _states(module: AnsibleModule) -> dict[str, str]:
