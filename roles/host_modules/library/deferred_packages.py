@@ -78,10 +78,10 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
 def _replay(module: AnsibleModule) -> None:
     """Lets dpkg take in the journal of a dpkg that was cut off; until then apt refuses everything.
 
-    What this cannot configure (packages unpacked halfway) apt unpacks again.
+    Every write access to the database does that. `--configure --pending`, which apt advises, would run the triggers.
     """
     if any(name.isdigit() for name in os.listdir("/var/lib/dpkg/updates")):
-        _run(module, ["dpkg", "--no-triggers", "--force-confdef", "--force-confold", "--configure", "--pending"])
+        module.run_command(["dpkg", "--set-selections"], data="", environ_update=_ENVIRONMENT)
 
 
 def _states(module: AnsibleModule) -> dict[str, str]:
