@@ -72,6 +72,9 @@ def test_deepspeed_keeps_buckets_and_copies_gradients_to_fp32() -> None:
     assert "reduce buckets" in names(found["loss"])
     copies = [term for term in found["optimizer step"].terms if term.name == "fp32 gradients of the step"]
     assert copies[0].size == pytest.approx(4 * 6_738_415_616 / 8, rel=0.001)
+    alone = [moments(model("llama-2-7b"), Job(optimizer=optimizer), Layout()) for optimizer in ("adamw", "adamw-8bit")]
+    steps = [names(next(moment for moment in found if moment.name == "optimizer step")) for found in alone]
+    assert ["fp32 gradients of the step" in each for each in steps] == [True, False]
 
 
 def test_offload_moves_states_to_the_host() -> None:
