@@ -31,7 +31,7 @@ class Need:
 def need(workload: Workload, model: Architecture) -> Need:
     """What `workload` needs of storage; raises InputError when serving is asked for without its figures."""
     job = job_of(workload)
-    base = frozen_weights(model, Layout(), "only", format_of(model, base_format(job)))
+    base = frozen_weights(model, Layout(), "only", format_of(model, job.weights))  # QLoRA quantises as it loads
     saved = checkpoint(model, job) if job.trains else None
     storage = storage_need(
         weights=base,
@@ -40,11 +40,6 @@ def need(workload: Workload, model: Architecture) -> Need:
         dataset=workload.dataset.size if workload.dataset else 0,
     )
     return Need(workload, model, job, saved, storage, workload.dataset.hot or 0 if workload.dataset else 0)
-
-
-def base_format(job: Job) -> str:
-    """Number format of the weights on disk and in memory: QLoRA quantises bf16 weights itself."""
-    return "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights
 
 
 def job_of(workload: Workload) -> Job:
