@@ -7,6 +7,7 @@ from typing import Any
 
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.job import ALL_LINEAR, Job
+from llmhw_provision.sizing.kv import value_bytes
 
 
 def job(inputs: dict[str, Any]) -> Job:
@@ -182,4 +183,8 @@ def _serving(inputs: dict[str, Any]) -> dict[str, Any]:
             changes["graphs_inside"] = False  # only versions with graphs outside the share let prefill be whole
     elif inputs.get("chunked_prefill") is False:
         raise Unsupported("chunked_prefill off without max_model_len")
+    if "kv_bytes" in inputs:
+        changes |= _chosen(
+            inputs, "kv_bytes", "kv", {value_bytes(kind): kind for kind in ("int4", "fp8", "bf16", "fp32")}
+        )
     return changes

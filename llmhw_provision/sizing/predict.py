@@ -72,7 +72,8 @@ def host_case(of: Setup) -> Answer:
     if "formula" in of.inputs:
         return of.in_unit(deepspeed_host(deepspeed_setting(of)).size)
     if of.says("offloaded optimizer"):
-        found = [term for term in offloaded(of.architecture, of.job, of.layout) if "offloaded" in term.name]
+        layout = replace(of.layout, offload_optimizer=True)
+        found = [term for term in offloaded(of.architecture, of.job, layout) if "offloaded" in term.name]
         return of.in_unit(total(found))
     return of.in_unit(_host_bytes(of))
 
@@ -104,7 +105,9 @@ def fit_case(of: Setup) -> Answer:
     if of.says("KV cache space"):
         return cache_memory(of).cache > 0
     if of.says("states only"):
-        count = largest_states(of.gpu.nominal * GB, lambda model: all_states(replace(of, model=model), of.layout))
+        count = largest_states(
+            of.gpu.nominal * GB or of.gpu.usable, lambda model: all_states(replace(of, model=model), of.layout)
+        )
         return count / 1e9
     if of.says("largest"):
         recompute = of.layout if "recompute" in of.inputs else replace(of.layout, recompute="full")

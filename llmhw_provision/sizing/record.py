@@ -13,13 +13,8 @@ MEMORY = (
     *("train_memory", "ft_memory", "infer_memory", "states", "activations", "logits", "kv_cache", "vllm_kv"),
     *("weights", "params", "fit", "host_ram", "overhead", "max_context"),
 )
-# kind -> why the engine cannot meet the figure; a miss without a line here is not explained
-EXPLAINED = {
-    "tune-3b-ce-saving": (
-        "The source's figure is a net saving under torch.compile, which another moment limits. The case names no "
-        "compiler; the engine answers with the loss buffers themselves (14 B per logit, seven of eight chunks)."
-    ),
-}
+# case -> why the engine cannot meet the figure; a miss without a line here is not explained
+EXPLAINED: dict[str, str] = {}
 
 
 def page(result: dict[str, Any], record: dict[str, Any], share: float) -> str:
