@@ -141,6 +141,7 @@ def serving(model: Architecture, job: Job, layout: Layout) -> Moment:
         rest = (prefill_activations(model, layout, (job.prompt or job.context) * job.concurrency),)
         form = format_of(model, job.weights)
         rest += (dequantised(model, layout, form),) if form.quantised else ()
-    more = overhead.communicators(layout)
+    replica = replace(layout, gpus=layout.tp * layout.pp * layout.cp) if layout.ep == 1 else layout
+    more = overhead.communicators(replica)  # replicas do not talk to each other
     tail = (overhead.context(), *((more,) if more else ()))
     return Moment("serving", "only", (weights, cache, *rest, *tail))

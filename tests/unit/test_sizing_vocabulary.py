@@ -17,17 +17,43 @@ pytestmark = pytest.mark.skipif(not VOCABULARY.exists(), reason=f"no vocabulary 
 MODELS = {
     "dense": {"hidden": 4096, "layers": 32, "heads": 32, "kv_heads": 8, "head_dim": 128, "ffn": 14336, "vocab": 128256},
     "sparse": {
-        "hidden": 2048, "layers": 48, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 768, "vocab": 151936,
-        "experts": 128, "experts_per_token": 8,
+        "hidden": 2048,
+        "layers": 48,
+        "heads": 32,
+        "kv_heads": 4,
+        "head_dim": 128,
+        "ffn": 768,
+        "vocab": 151936,
+        "experts": 128,
+        "experts_per_token": 8,
     },
     "latent": {
-        "hidden": 2048, "layers": 27, "heads": 16, "kv_heads": 16, "head_dim": 128, "ffn": 10944, "vocab": 102400,
-        "experts": 64, "shared_experts": 2, "experts_per_token": 6, "moe_ffn": 1408, "dense_layers": 1,
-        "attention": "mla", "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+        "hidden": 2048,
+        "layers": 27,
+        "heads": 16,
+        "kv_heads": 16,
+        "head_dim": 128,
+        "ffn": 10944,
+        "vocab": 102400,
+        "experts": 64,
+        "shared_experts": 2,
+        "experts_per_token": 6,
+        "moe_ffn": 1408,
+        "dense_layers": 1,
+        "attention": "mla",
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
     },
     "sliding": {
-        "hidden": 2048, "layers": 24, "heads": 16, "kv_heads": 4, "head_dim": 128, "ffn": 8192, "vocab": 32000,
-        "sliding_window": 1024, "sliding_layers": 12,
+        "hidden": 2048,
+        "layers": 24,
+        "heads": 16,
+        "kv_heads": 4,
+        "head_dim": 128,
+        "ffn": 8192,
+        "vocab": 32000,
+        "sliding_window": 1024,
+        "sliding_layers": 12,
     },
 }
 TRAIN = {"gpu": "H100-80GB SXM", "mbs": 1, "seq": 2048}
@@ -112,7 +138,9 @@ def test_less_is_less() -> None:
     assert ordered(*(training(zero=stage, gpus=8) for stage in range(4)))
     assert ordered(*(training(recompute=text, seq=32768) for text in ("none", "selective(op)", "full")))
     assert ordered(*(training(method=text) for text in ("full", "lora", "qlora8", "qlora4")))
-    assert ordered(*(training(loss=text, seq=8192, fsdp=64, gpus=64) for text in ("full CE", "chunked CE (8)", "chunked CE (32)")))
+    assert ordered(
+        *(training(loss=text, seq=8192, fsdp=64, gpus=64) for text in ("full CE", "chunked CE (8)", "chunked CE (32)"))
+    )
     assert ordered(training(), training(optimizer="8-bit AdamW"))
     assert ordered(training(), training(optimizer_in_backward=True))
     assert ordered(
