@@ -156,6 +156,19 @@ def test_less_is_less() -> None:
     assert ordered(cache(), cache(max_model_len=131072, chunked_prefill=False))
 
 
+def test_whole_numbers_are_read_however_they_are_written() -> None:
+    """YAML writes 8192 also as 8192.0, and reads 7e9 as text."""
+    memory = ("train_memory", "GPU memory", "GB")
+    assert predicted(*memory, params="7e9", mbs=2.0, seq=8192.0, gpus=8.0, fsdp=8.0) == predicted(
+        *memory, params=7_000_000_000, mbs=2, seq=8192, gpus=8, fsdp=8
+    )
+    served = ("infer_memory", "GPU memory", "GB")
+    options = {"model": "dense", "batch": 1, "prompt": 30720}
+    assert predicted(*served, **options, new_tokens=2048.0) == predicted(*served, **options, new_tokens=2048)
+    layers = {"layers": 36.0, "kv_heads": 8.0, "head_dim": 64.0, "kv_bytes": 2.0, "context": 1.0}
+    assert predicted("kv_cache", "KV cache", "B", **layers) == 2 * 36 * 8 * 64 * 2
+
+
 def test_quantities_that_say_what_is_done() -> None:
     """The quantity names the offload or the chunks that a case does not repeat among its inputs."""
     host = ("host_ram", "host RAM per node for the offloaded optimizer", "GB")
