@@ -170,6 +170,8 @@ def _serving(inputs: dict[str, Any]) -> dict[str, Any]:
     if "batch" in inputs:
         changes["concurrency"] = inputs["batch"]
     prompt, new = inputs.get("prompt"), inputs.get("new_tokens")
+    if "seq" in inputs or "tokens" in inputs:
+        changes["context"] = inputs.get("seq", inputs.get("tokens"))
     if prompt is not None:
         changes["prompt"] = prompt
     if isinstance(new, int):

@@ -176,6 +176,8 @@ def _model(inputs: dict[str, Any], models: dict[str, Any]) -> Architecture | Non
     stated = {ours: inputs[theirs] for theirs, ours in _STATED if theirs in inputs}
     if found is None or not stated:
         return found
+    if "sliding" in inputs and not found.sliding_layers:
+        stated["sliding_layers"] = stated.get("layers", found.layers)
     return replace(found, **stated)
 
 

@@ -169,6 +169,18 @@ def test_whole_numbers_are_read_however_they_are_written() -> None:
     assert predicted("kv_cache", "KV cache", "B", **layers) == 2 * 36 * 8 * 64 * 2
 
 
+def test_a_cache_of_given_dimensions() -> None:
+    cache = ("kv_cache", "KV cache", "B")
+    layers = {"layers": 32, "kv_heads": 8, "head_dim": 128, "kv_bytes": 2}
+    token = 2 * 32 * 8 * 128 * 2
+    assert predicted(*cache, **layers, context=32768) == 32768 * token
+    assert predicted(*cache, **layers, context=32768, sliding=4096) == 4096 * token
+    assert predicted(*cache, **layers, seq=1000, batch=3) == 3000 * token
+    assert predicted(*cache, **layers, tokens=1000) == 1000 * token
+    latent = {"layers": 61, "kv_lora_rank": 512, "rope_dim": 64, "kv_bytes": 2}
+    assert predicted(*cache, **latent, context=1, tp=8) == 61 * (512 + 64) * 2
+
+
 def test_quantities_that_say_what_is_done() -> None:
     """The quantity names the offload or the chunks that a case does not repeat among its inputs."""
     host = ("host_ram", "host RAM per node for the offloaded optimizer", "GB")
