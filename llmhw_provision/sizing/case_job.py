@@ -180,11 +180,11 @@ def _serving(inputs: dict[str, Any]) -> dict[str, Any]:
         changes["context"] = inputs["context"]
     if "max_model_len" in inputs:
         changes["context"] = inputs["max_model_len"]
-        if inputs.get("chunked_prefill") is False:
-            changes["batched_tokens"] = inputs["max_model_len"]
-            changes["graphs_inside"] = False  # only versions with graphs outside the share let prefill be whole
-    elif inputs.get("chunked_prefill") is False:
-        raise Unsupported("chunked_prefill off without max_model_len")
+    if inputs.get("chunked_prefill") is False:
+        if "context" not in changes and "activation_gib" not in inputs:
+            raise Unsupported("chunked_prefill off without max_model_len")
+        changes["batched_tokens"] = changes.get("context", Job.batched_tokens)
+        changes["graphs_inside"] = False  # only versions with graphs outside the share let prefill be whole
     if "kv_bytes" in inputs:
         changes |= _chosen(
             inputs, "kv_bytes", "kv", {value_bytes(kind): kind for kind in ("int4", "fp8", "bf16", "fp32")}

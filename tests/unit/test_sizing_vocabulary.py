@@ -153,7 +153,11 @@ def test_less_is_less() -> None:
     assert ordered(*(cache(kv_bytes=size) for size in (1, 2)))
     assert ordered(cache(util=0.98), cache(util=0.9))
     assert ordered(*(cache(quant=text) for text in ("gptq-int4", "fp8", "bf16")))
+    assert ordered(
+        cache(), *(cache(**length, chunked_prefill=False) for length in ({"context": 65536}, {"tokens": 131072}))
+    )
     assert ordered(cache(), cache(max_model_len=131072, chunked_prefill=False))
+    assert cache(activation_gib=2.0, chunked_prefill=False) > cache(activation_gib=4.0, chunked_prefill=False)
 
 
 def test_whole_numbers_are_read_however_they_are_written() -> None:
