@@ -123,3 +123,30 @@ def test_tensor_parallel_divides_logits() -> None:
 def test_one_logits_copy_of_32k_tokens() -> None:
     """stas00: 15.7 GiB in fp32."""
     assert one_copy(model("llama-3.1-8b"), 32768, 4).size / GIB == pytest.approx(15.7, rel=0.01)
+
+
+# What autograd saved per token and layer in transformers 4.57.6 on torch 2.13 (benchmarks/saved_tensors.py), in bytes
+SAVED = {"llama": 12072, "qwen3": 14032, "gemma2": 17216}
+TINY = {"hidden": 256, "layers": 4, "heads": 8, "kv_heads": 2, "head_dim": 32, "ffn": 704, "vocab": 1000, "gated": True}
+
+
+@pytest.mark.parametrize(
+    ("family", "rest"), [("llama", {}), ("qwen3", {"qk_norm": 64}), ("gemma2", {"norms_per_layer": 4})]
+)
+def test_norms_keep_what_autograd_saves(family: str, rest: dict[str, int]) -> None:
+    """Against Llama, Qwen3 adds norms of q and k, Gemma 2 two norms per layer and scales in fp32."""
+    one, plain = (
+        activations.layer(from_dimensions(**TINY, family=name, **more), Job(), Layout()).bytes(Layout(), 128)
+        for name, more in ((family, rest), ("llama", {}))
+    )
+    assert one == pytest.approx(SAVED[family], rel=0.05)
+    assert one - plain == pytest.approx(SAVED[family] - SAVED["llama"], abs=48)
+
+
+def test_latent_attention_normalises_its_latent_vectors() -> None:
+    one = model("deepseek-v3")
+    bare = replace(one, q_lora_rank=one.q_lora_rank + 100)
+    more = activations.layer(bare, Job(), Layout()).bytes(Layout(), 1) - activations.layer(one, Job(), Layout()).bytes(
+        Layout(), 1
+    )
+    assert more == 100 * (2 + 4 + 2)
