@@ -52,6 +52,8 @@ def _method(inputs: dict[str, Any]) -> dict[str, Any]:
     else:
         raise Unsupported(f"method {text!r}")
     changes["method"] = "full" if method == "GaLore" else method
+    if "amp" in text:  # fp32 weights and gradients, 16-bit copies of the weights: 18 bytes
+        changes["scheme"] = "mixed-fp32-grads"
     if method == "GaLore":
         changes |= {"optimizer": "galore-8bit", "in_backward": "per-layer" in text, "scheme": "pure"}
     if method == "qlora":

@@ -13,6 +13,7 @@ from llmhw_provision.sizing.cases import Answer, Setup, described, setup
 from llmhw_provision.sizing.formats import constant_bits, double_quantised_bits, format_of
 from llmhw_provision.sizing.host import host_terms, offloaded
 from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.need import checkpoint
 from llmhw_provision.sizing.predict_serving import (
     cache_memory,
     generation_terms,
@@ -138,7 +139,9 @@ def checkpoint_case(of: Setup) -> Answer:
         return of.in_unit(int(found[1]) * count)
     if of.says("weights"):
         return of.in_unit(frozen_weights(of.architecture, Layout(), "only", format_of(of.architecture, "bf16")).size)
-    raise Unsupported(f"content {of.inputs.get('content')!r}")
+    if "content" in of.inputs:
+        raise Unsupported(f"content {of.inputs['content']!r}")
+    return of.in_unit(checkpoint(of.architecture, of.job).size)
 
 
 _KINDS: dict[str, Callable[[Setup], Answer]] = {

@@ -185,6 +185,21 @@ def test_a_cache_of_given_dimensions() -> None:
     assert predicted(*cache, **latent, context=1, tp=8) == 61 * (512 + 64) * 2
 
 
+def test_amp_keeps_18_bytes_per_parameter() -> None:
+    """LLaMA-Factory's hardware table: 18 GB per billion parameters."""
+    total = ("rule_of_thumb", "total memory (summed over GPUs), *estimated*", "GB")
+    slope = (
+        predicted(*total, params=70e9, method="full-amp16") - predicted(*total, params=14e9, method="full-amp16")
+    ) / 56
+    assert slope == pytest.approx(18 * 1.05, rel=0.02)  # with fragmentation
+
+
+def test_a_checkpoint_whose_content_is_not_said_is_the_usual_one() -> None:
+    full = ("checkpoint", "full checkpoint size", "GB")
+    assert predicted(*full, params=10e9) == pytest.approx(140, rel=0.001)
+    assert predicted(*full, params=10e9, precision="pure bf16") == pytest.approx(60, rel=0.001)
+
+
 def test_quantities_that_say_what_is_done() -> None:
     """The quantity names the offload or the chunks that a case does not repeat among its inputs."""
     host = ("host_ram", "host RAM per node for the offloaded optimizer", "GB")
