@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.activations import tokens, width
+from llmhw_provision.sizing.formats import Format
 from llmhw_provision.sizing.job import Job, Layout
 from llmhw_provision.sizing.shards import block_parameters, held, padded_vocab, parameters
 from llmhw_provision.sizing.states import frozen_format, gradient_bytes
@@ -81,6 +82,13 @@ def unsharded(model: Architecture, job: Job, layout: Layout, stage: str) -> Term
         "torchtitan: with pipeline parallelism reshard_after_forward is off and gradients are reduced once per step"
     )
     return Term("gathered stage with gradients", count * each, f"{count:,} parameters × {each} B", source, "buffers")
+
+
+def dequantised(model: Architecture, layout: Layout, form: Format) -> Term:
+    """16-bit copy of the largest quantised matrix, which kernels without fused multiplication make."""
+    count = max((m.inputs * m.outputs for m in model.matrices if m.group in form.groups), default=0)
+    text = f"{count:,} weights × 2 B / {layout.tp}"
+    return Term("dequantised matrix", divided(2 * count, layout.tp), text, "bitsandbytes, AutoGPTQ", "buffers")
 
 
 def _buckets(model: Architecture, job: Job, layout: Layout, stage: str) -> Term:
