@@ -113,11 +113,11 @@ def _shown(rows: list[Row]) -> tuple[str, Estimate] | None:
 def _breakdown(title: str, found: Estimate) -> list[str]:
     peak = found.peak
     lines = [f"{title}: {memory(peak.device)} per GPU at its peak, {peak.name}"]
-    largest = max(term.size for term in peak.terms)
+    largest, width = max(term.size for term in peak.terms), max(len(term.name) for term in peak.terms)
     for term in sorted(peak.terms, key=lambda term: -term.size):
         if term.size:
             bar = "▇" * (term.size * _BAR // largest) or "▏"
-            lines.append(f"  {term.name:<32}{memory(term.size):>11}  {bar}")
+            lines.append(f"  {term.name:<{width}}  {memory(term.size):>10}  {bar}")
     limits = _limits(found)
     host = f"host memory {memory(found.host_bytes)}"
     if found.hardware.host_memory:

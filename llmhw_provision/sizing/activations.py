@@ -53,7 +53,8 @@ def layer(model: Architecture, job: Job, layout: Layout) -> PerToken:
     if job.method != "full" and job.adapted and not set(job.adapted) & {"gate_proj", "up_proj"}:
         whole -= a * h
     quadratic = 0 if job.fused_attention or layout.recompute == "selective" else _scores(model, job)
-    found = PerToken(whole, a * (mixer + network), quadratic)
+    norms = Fraction(_inner_norms(model, a) * model.softmax_layers, model.layers)
+    found = PerToken(whole, a * (mixer + network) + norms, quadratic)
     if not job.compile:
         return found
     return PerToken(found.whole * COMPILED, found.divided * COMPILED, quadratic)
@@ -64,7 +65,18 @@ def _outside(model: Architecture, a: int) -> int:
     h = model.hidden
     if layer_norm(model):  # equation 1: the fused kernel keeps its input; dropout one byte per mask
         return 4 * a * h + (2 * h if dropout(model) else 0)
-    return 5 * a * h + 8 * h  # RMSNorm in eager mode keeps its input in fp32
+    return model.norms_per_layer * _normed(model, a) * h + 3 * a * h
+
+
+def _normed(model: Architecture, a: int) -> int:
+    """Bytes that an RMSNorm in eager mode keeps per value: its input in fp32 and its result, in fp32 for Gemma."""
+    return 4 + (4 if model.family.startswith("gemma") else a)
+
+
+def _inner_norms(model: Architecture, a: int) -> int:
+    """Bytes per token of the norms of queries and keys, or of the latent vectors."""
+    values = model.q_dim + model.kv_dim if model.qk_norm else 0
+    return _normed(model, a) * (values + model.q_lora_rank + model.kv_lora_rank)
 
 
 def layer_norm(model: Architecture) -> bool:

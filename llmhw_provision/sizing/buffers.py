@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.activations import tokens, width
-from llmhw_provision.sizing.formats import format_of
+from llmhw_provision.sizing.formats import Format
 from llmhw_provision.sizing.job import Job, Layout
 from llmhw_provision.sizing.shards import block_parameters, held, padded_vocab, parameters
-from llmhw_provision.sizing.states import gradient_bytes
+from llmhw_provision.sizing.states import frozen_format, gradient_bytes
 from llmhw_provision.sizing.terms import Term, divided, number, up
 
 DEEPSPEED = "DeepSpeed configuration, zero_optimization defaults"
 _LIVE = 1_000_000_000  # stage3_max_live_parameters
 _BUCKET = 500_000_000  # reduce_bucket_size, allgather_bucket_size
 _SUB_GROUP = 1_000_000_000  # sub_group_size
+_PER_TENSOR = ("adamw-8bit", "paged-adamw-8bit", "adafactor", "galore-8bit")
 _PREFETCHED = 2  # the layer at work and the next one
 _FSDP = "PyTorch FSDP: the layer at work and the prefetched one are gathered; the output head is a unit of its own"
 _DDP = "torch DistributedDataParallel: flat gradient buckets beside the gradients (gradient_as_bucket_view=False)"
@@ -57,7 +58,7 @@ def _keeps_whole(layout: Layout) -> bool:
 
 def gathered(model: Architecture, job: Job, layout: Layout, *, head: bool) -> Term:
     """Layers whole at one moment: the last one and the output `head` in the loss, two neighbours in backward."""
-    form = format_of(model, _base(job))
+    form = frozen_format(model, job)
     each = form.bits / 8 if job.method != "full" and form.quantised else 2
     block = block_parameters(model, layout)
     count = 1 if head else _PREFETCHED
@@ -83,8 +84,11 @@ def unsharded(model: Architecture, job: Job, layout: Layout, stage: str) -> Term
     return Term("gathered stage with gradients", count * each, f"{count:,} parameters × {each} B", source, "buffers")
 
 
-def _base(job: Job) -> str:
-    return "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights
+def dequantised(model: Architecture, layout: Layout, form: Format) -> Term:
+    """16-bit copy of the largest quantised matrix, which kernels without fused multiplication make."""
+    count = max((m.inputs * m.outputs for m in model.matrices if m.group in form.groups), default=0)
+    text = f"{count:,} weights × 2 B / {layout.tp}"
+    return Term("dequantised matrix", divided(2 * count, layout.tp), text, "bitsandbytes, AutoGPTQ", "buffers")
 
 
 def _buckets(model: Architecture, job: Job, layout: Layout, stage: str) -> Term:
@@ -105,8 +109,13 @@ def _sequence(model: Architecture, job: Job, layout: Layout) -> Term:
 
 
 def step_copy(model: Architecture, job: Job, layout: Layout, stage: str) -> Term | None:
-    """fp32 copy of 16-bit gradients, with which the step updates fp32 master weights; ZeRO-3 makes it in pieces."""
+    """fp32 copy of 16-bit gradients, with which the step updates fp32 master weights; ZeRO-3 makes it in pieces.
+
+    Without ZeRO the kernels of 8-bit optimizers, Adafactor and GaLore take the gradients as they are.
+    """
     if job.method != "full" or job.scheme != "mixed" or job.state_bytes or job.in_backward or layout.offload_optimizer:
+        return None
+    if layout.zero == 0 and job.optimizer in _PER_TENSOR:
         return None
     parts = held(model, layout, stage)
     count = sum(part.divided for part in parts) if layout.zero >= 1 else parameters(parts)

@@ -12,7 +12,7 @@ from llmhw_provision.units import GIB
 
 SAME_MEMORY = {"A800": "A100", "H800": "H100"}  # export versions: slower links, same memory
 _NOMINAL = re.compile(r"(\d+) ?GB")
-_CHIP = re.compile(r"\b((?:RTX (?:PRO )?)?[A-Z]{0,2}\d{2,4}S?)\b(?! ?GB| W)")
+_CHIP = re.compile(r"\b((?:RTX (?:PRO )?)?(?:[A-Z]{1,2}\d{1,4}|\d{4})S?)\b(?! ?GB| W)")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.job import ALL_LINEAR, Job
+from llmhw_provision.sizing.kv import value_bytes
 
 
 def job(inputs: dict[str, Any]) -> Job:
@@ -51,6 +52,8 @@ def _method(inputs: dict[str, Any]) -> dict[str, Any]:
     else:
         raise Unsupported(f"method {text!r}")
     changes["method"] = "full" if method == "GaLore" else method
+    if "amp" in text:  # fp32 weights and gradients, 16-bit copies of the weights: 18 bytes
+        changes["scheme"] = "mixed-fp32-grads"
     if method == "GaLore":
         changes |= {"optimizer": "galore-8bit", "in_backward": "per-layer" in text, "scheme": "pure"}
     if method == "qlora":
@@ -169,6 +172,8 @@ def _serving(inputs: dict[str, Any]) -> dict[str, Any]:
     if "batch" in inputs:
         changes["concurrency"] = inputs["batch"]
     prompt, new = inputs.get("prompt"), inputs.get("new_tokens")
+    if "seq" in inputs or "tokens" in inputs:
+        changes["context"] = inputs.get("seq", inputs.get("tokens"))
     if prompt is not None:
         changes["prompt"] = prompt
     if isinstance(new, int):
@@ -177,9 +182,13 @@ def _serving(inputs: dict[str, Any]) -> dict[str, Any]:
         changes["context"] = inputs["context"]
     if "max_model_len" in inputs:
         changes["context"] = inputs["max_model_len"]
-        if inputs.get("chunked_prefill") is False:
-            changes["batched_tokens"] = inputs["max_model_len"]
-            changes["graphs_inside"] = False  # only versions with graphs outside the share let prefill be whole
-    elif inputs.get("chunked_prefill") is False:
-        raise Unsupported("chunked_prefill off without max_model_len")
+    if inputs.get("chunked_prefill") is False:
+        if "context" not in changes and "activation_gib" not in inputs:
+            raise Unsupported("chunked_prefill off without max_model_len")
+        changes["batched_tokens"] = changes.get("context", Job.batched_tokens)
+        changes["graphs_inside"] = False  # only versions with graphs outside the share let prefill be whole
+    if "kv_bytes" in inputs:
+        changes |= _chosen(
+            inputs, "kv_bytes", "kv", {value_bytes(kind): kind for kind in ("int4", "fp8", "bf16", "fp32")}
+        )
     return changes

@@ -92,5 +92,5 @@ def _batches(inputs: dict[str, Any], so_far: dict[str, Any]) -> dict[str, Any]:
         changes |= {"micro_batch": -(-changes["micro_batch"] // stages), "micro_batches": stages}
     elif "gbs" in inputs and "mbs" in inputs:
         ranks = so_far["gpus"] // (stages * so_far.get("tp", 1) * so_far.get("cp", 1))
-        changes["micro_batches"] = max(1, inputs["gbs"] // (ranks * inputs["mbs"]))
+        changes["micro_batches"] = max(1, inputs["gbs"] // (max(1, ranks) * inputs["mbs"]))
     return changes

@@ -93,7 +93,7 @@ KEYS = SILENT | set(
 
 def setup(case: dict[str, Any], models: dict[str, Any]) -> Setup:
     """The case as model, job, layout and card; raises Unsupported for what the engine cannot honour."""
-    inputs = case["inputs"]
+    inputs = _whole(case["inputs"])
     unknown = sorted(set(inputs) - KEYS)
     if unknown:
         raise Unsupported(f"input {unknown[0]!r} is not known")
@@ -102,14 +102,14 @@ def setup(case: dict[str, Any], models: dict[str, Any]) -> Setup:
     if inputs.get("stage", 0) != 0:
         raise Unsupported(f"stage {inputs['stage']}: only the first and the last pipeline stage are looked at")
     job, layout = job_of(inputs), layout_of(inputs)
-    model = _model(inputs, models)
+    model = _model(inputs, _whole(models))
     if job.kind in ("ppo", "grpo") and "zero" not in inputs and layout.gpus > 1:
         layout = replace(layout, zero=3, sharder="fsdp")
     return Setup(
         quantity=case["quantity"],
         unit=case["unit"],
         inputs=inputs,
-        models=models,
+        models=_whole(models),
         model=model,
         job=job,
         layout=layout,
@@ -117,6 +117,15 @@ def setup(case: dict[str, Any], models: dict[str, Any]) -> Setup:
         context=_context(inputs),
         known=_known(inputs),
     )
+
+
+def _whole(value: Any) -> Any:
+    """`value` without nulls and with whole counts: YAML also writes 8192.0, and reads 7e9 as text."""
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items() if item is not None}
+    if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d+", value):
+        value = float(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def described(name: str, data: dict[str, Any], *, stated: bool) -> Architecture:
@@ -167,6 +176,8 @@ def _model(inputs: dict[str, Any], models: dict[str, Any]) -> Architecture | Non
     stated = {ours: inputs[theirs] for theirs, ours in _STATED if theirs in inputs}
     if found is None or not stated:
         return found
+    if "sliding" in inputs and not found.sliding_layers:
+        stated["sliding_layers"] = stated.get("layers", found.layers)
     return replace(found, **stated)
 
 

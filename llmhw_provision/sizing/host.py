@@ -10,7 +10,7 @@ from llmhw_provision.sizing import activations
 from llmhw_provision.sizing.formats import format_of
 from llmhw_provision.sizing.job import Job, Layout
 from llmhw_provision.sizing.shards import held
-from llmhw_provision.sizing.states import lora_parameters, optimizer_bytes, weight_bytes
+from llmhw_provision.sizing.states import frozen_format, lora_parameters, optimizer_bytes, weight_bytes
 from llmhw_provision.sizing.terms import Term, divided, number, up
 from llmhw_provision.units import GIB, memory
 
@@ -72,7 +72,7 @@ def offloaded(model: Architecture, job: Job, layout: Layout) -> list[Term]:
     if layout.offload_optimizer and job.method == "full":
         found += _optimizer(model, job, layout)
     if layout.offload_params:
-        each = Fraction(weight_bytes(job)) if job.method == "full" else format_of(model, job.weights).bits / 8
+        each = Fraction(weight_bytes(job)) if job.method == "full" else frozen_format(model, job).bits / 8
         size = up(each * model.parameters / layout.nodes)
         text = f"{model.parameters:,} parameters × {number(each)} B / {layout.nodes} hosts"
         found.append(_place("offloaded parameters", size, text, "ZeRO-Infinity, arXiv 2104.07857", layout))

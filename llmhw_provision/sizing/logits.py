@@ -16,20 +16,24 @@ _BYTES: dict[Loss, tuple[int, str]] = {
     "trainer": (18, "Hugging Face trainer: eager cross-entropy and a shifted fp32 copy 4"),
     "autocast": (10, "cross-entropy under fp16 autocast: logits 2, fp32 copy 4, log-softmax 4 (Qwen Q-LoRA tables)"),
     "compiled": (6, "compiled loss (torchtitan 2025): bf16 logits 2, fp32 gradient 4"),
-    "chunked": (14, "chunked cross-entropy (torchtune): the eager buffers of one chunk at a time"),
+    "chunked": (14, "chunked cross-entropy: bf16 logits 2 and log-softmax 4 of all chunks, the rest of one at a time"),
     "fused": (0, "Liger Kernel, Cut Cross-Entropy (Wijmans et al. 2024, arXiv 2411.09009): logits are never stored"),
     "log-probabilities": (6, "TRL selective_log_softmax: bf16 logits, log-softmax row by row, gradient, 2 each"),
     "vocab-parallel": (6, "Megatron-LM vocabulary-parallel cross-entropy: bf16 logits 2, fp32 softmax in place 4"),
 }
 _FP32_SAVING = 2  # fp32 logits need no separate copy: 4 + 4 + 4
+# chunked: what autograd keeps of every chunk until its backward, and of the chunk at work; eager and compiled
+_KEPT, _AT_WORK = 2 + 4, 4 + 4
+_KEPT_COMPILED, _AT_WORK_COMPILED = 2, 4  # a compiled loss computes the log-softmax again from the logits
 
 
 def per_logit(job: Job) -> Fraction:
     """Bytes per logit at the peak of the loss."""
-    each, _ = _BYTES[job.loss]
-    if job.scheme == "fp32" and each > _FP32_SAVING:
-        each -= _FP32_SAVING
-    return Fraction(each, job.chunks if job.loss == "chunked" else 1)
+    each = Fraction(_BYTES[job.loss][0])
+    if job.loss == "chunked":
+        kept, work = (_KEPT_COMPILED, _AT_WORK_COMPILED) if job.compile else (_KEPT, _AT_WORK)
+        each = kept + Fraction(work, job.chunks)
+    return each - _FP32_SAVING if job.scheme == "fp32" and each > _FP32_SAVING else each
 
 
 def logits(model: Architecture, job: Job, layout: Layout) -> Term:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmhw_provision.errors import InputError
+from llmhw_provision.errors import InputError, Problem
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.formats import format_of
 from llmhw_provision.sizing.job import ALL_LINEAR, Job, Layout
@@ -14,6 +14,9 @@ from llmhw_provision.sizing.terms import Term, number, up
 from llmhw_provision.workload import Workload
 
 CHECKPOINT = "BLOOM 176B checkpoints of 2.3 TB, BigScience 2022, arXiv 2211.05100: weights and optimizer states"
+
+_SERVED = {"tp", "pp", "cp", "ep"}  # of the layout, what a server takes too
+_OFF = (None, False, 0, "none")
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Need:
 def need(workload: Workload, model: Architecture) -> Need:
     """What `workload` needs of storage; raises InputError when serving is asked for without its figures."""
     job = job_of(workload)
-    base = frozen_weights(model, Layout(), "only", format_of(model, base_format(job)))
+    base = frozen_weights(model, Layout(), "only", format_of(model, job.weights))  # QLoRA quantises as it loads
     saved = checkpoint(model, job) if job.trains else None
     storage = storage_need(
         weights=base,
@@ -42,18 +45,33 @@ def need(workload: Workload, model: Architecture) -> Need:
     return Need(workload, model, job, saved, storage, workload.dataset.hot or 0 if workload.dataset else 0)
 
 
-def base_format(job: Job) -> str:
-    """Number format of the weights on disk and in memory: QLoRA quantises bf16 weights itself."""
-    return "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights
+def _require_serving(workload: Workload) -> None:
+    """Raises InputError when a server's figures are missing, or for each option that only training has."""
+    if workload.serving is None:
+        raise InputError(
+            "workload.yaml: serving: missing",
+            "job: serve needs serving: {concurrency: 32, context: 8192}, or --concurrency 32 --context 8192",
+        )
+    given = [
+        (f"{section}.{name}", getattr(part, name))
+        for section, part, names in (
+            ("training", workload.training, sorted(workload.training.model_fields_set)),
+            ("layout", workload.layout, sorted(workload.layout.model_fields_set - _SERVED)),
+        )
+        for name in names
+    ]
+    problems = [
+        Problem(f"{field} {value} is for training; job is serve") for field, value in given if value not in _OFF
+    ]
+    if problems:
+        raise InputError.of(problems)
 
 
 def job_of(workload: Workload) -> Job:
     """The job in plain values."""
     training, served = workload.training, workload.serving
-    if workload.job == "serve" and served is None:
-        raise InputError(
-            "workload.yaml: serving: missing", "job: serve needs serving: {concurrency: 32, context: 8192}"
-        )
+    if workload.job == "serve":
+        _require_serving(workload)
     loss = "log-probabilities" if workload.job == "dpo" and training.loss == "eager" else training.loss
     job = Job(
         kind=workload.job,

@@ -13,6 +13,7 @@ from llmhw_provision.sizing.cases import Answer, Setup, described, setup
 from llmhw_provision.sizing.formats import constant_bits, double_quantised_bits, format_of
 from llmhw_provision.sizing.host import host_terms, offloaded
 from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.need import checkpoint
 from llmhw_provision.sizing.predict_serving import (
     cache_memory,
     generation_terms,
@@ -72,7 +73,8 @@ def host_case(of: Setup) -> Answer:
     if "formula" in of.inputs:
         return of.in_unit(deepspeed_host(deepspeed_setting(of)).size)
     if of.says("offloaded optimizer"):
-        found = [term for term in offloaded(of.architecture, of.job, of.layout) if "offloaded" in term.name]
+        layout = replace(of.layout, offload_optimizer=True)
+        found = [term for term in offloaded(of.architecture, of.job, layout) if "offloaded" in term.name]
         return of.in_unit(total(found))
     return of.in_unit(_host_bytes(of))
 
@@ -104,7 +106,9 @@ def fit_case(of: Setup) -> Answer:
     if of.says("KV cache space"):
         return cache_memory(of).cache > 0
     if of.says("states only"):
-        count = largest_states(of.gpu.nominal * GB, lambda model: all_states(replace(of, model=model), of.layout))
+        count = largest_states(
+            of.gpu.nominal * GB or of.gpu.usable, lambda model: all_states(replace(of, model=model), of.layout)
+        )
         return count / 1e9
     if of.says("largest"):
         recompute = of.layout if "recompute" in of.inputs else replace(of.layout, recompute="full")
@@ -135,7 +139,9 @@ def checkpoint_case(of: Setup) -> Answer:
         return of.in_unit(int(found[1]) * count)
     if of.says("weights"):
         return of.in_unit(frozen_weights(of.architecture, Layout(), "only", format_of(of.architecture, "bf16")).size)
-    raise Unsupported(f"content {of.inputs.get('content')!r}")
+    if "content" in of.inputs:
+        raise Unsupported(f"content {of.inputs['content']!r}")
+    return of.in_unit(checkpoint(of.architecture, of.job).size)
 
 
 _KINDS: dict[str, Callable[[Setup], Answer]] = {

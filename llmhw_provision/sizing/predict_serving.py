@@ -62,7 +62,7 @@ def vllm_case(of: Setup) -> Answer:
         count = job.sequence if "tokens" in of.inputs or "seq" in of.inputs else job.batched_tokens
         return of.in_unit(serving.profiled_activations(model, layout, count).size)
     memory = cache_memory(of)
-    return memory.tokens if of.unit == "tokens" else of.in_unit(memory.cache)
+    return memory.tokens if of.unit == "tokens" else of.in_unit(max(0, memory.cache))
 
 
 def cache_memory(of: Setup) -> serving.VllmMemory:

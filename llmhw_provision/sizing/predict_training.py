@@ -127,8 +127,8 @@ def logits_case(of: Setup) -> Answer:
         count = activations.tokens(job, of.layout)
         return of.in_unit(logits.one_copy(model, count, activations.width(job)).size)
     if of.says("saved by chunked"):
-        eager = replace(job, loss="eager")
-        return of.in_unit(logits.logits(model, eager, of.layout).size - logits.logits(model, job, of.layout).size)
+        eager, chunked = replace(job, loss="eager"), replace(job, loss="chunked")
+        return of.in_unit(logits.logits(model, eager, of.layout).size - logits.logits(model, chunked, of.layout).size)
     if of.says("per extra token"):
         each = logits.logits(model, replace(job, sequence=1), of.layout).size
         return of.in_unit(each)

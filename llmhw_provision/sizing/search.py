@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from llmhw_provision.errors import InputError
 from llmhw_provision.model import Architecture, from_parameters
 from llmhw_provision.sizing.job import Job, Layout, Recompute
 from llmhw_provision.sizing.serving import serving
@@ -68,6 +69,9 @@ def largest_model(job: Job, layout: Layout, card: int, *, step: int = 10_000_000
 
 
 def largest_states(card: int, bytes_of: Callable[[Architecture], int]) -> int:
-    """Parameters of the largest model whose states alone fill a card."""
+    """Parameters of the largest model whose states alone fill a card; raises InputError when it holds none."""
     one = from_parameters(1_000_000_000)
-    return card * one.parameters // bytes_of(one)
+    each = bytes_of(one)
+    if not each:
+        raise InputError("no states are left on the GPU: all of them are offloaded", "leave parameters on the GPU")
+    return card * one.parameters // each

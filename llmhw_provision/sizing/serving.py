@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing import overhead
+from llmhw_provision.sizing.buffers import dequantised
 from llmhw_provision.sizing.formats import Format, format_of
 from llmhw_provision.sizing.job import Job, Layout
 from llmhw_provision.sizing.kv import BLOCK, kv_cache, per_token, value_bytes
@@ -48,13 +49,6 @@ def prefill_activations(model: Architecture, layout: Layout, count: int) -> Term
     width = _widest(model) / layout.tp
     text = f"{count:,} tokens × 2 B × (3 × {number(width)} + 4 × {model.hidden:,})"
     return Term("activations", up(count * 2 * (3 * width + 4 * model.hidden)), text, PREFILL, "activations")
-
-
-def dequantised(model: Architecture, layout: Layout, form: Format) -> Term:
-    """16-bit copy of the largest quantised matrix, which kernels without fused multiplication make."""
-    count = max((m.inputs * m.outputs for m in model.matrices if m.group in form.groups), default=0)
-    text = f"{count:,} weights × 2 B / {layout.tp}"
-    return Term("dequantised matrix", divided(2 * count, layout.tp), text, "bitsandbytes, AutoGPTQ", "buffers")
 
 
 def _widest(model: Architecture) -> Fraction:
@@ -141,6 +135,7 @@ def serving(model: Architecture, job: Job, layout: Layout) -> Moment:
         rest = (prefill_activations(model, layout, (job.prompt or job.context) * job.concurrency),)
         form = format_of(model, job.weights)
         rest += (dequantised(model, layout, form),) if form.quantised else ()
-    more = overhead.communicators(layout)
+    replica = replace(layout, gpus=layout.tp * layout.pp * layout.cp) if layout.ep == 1 else layout
+    more = overhead.communicators(replica)  # replicas do not talk to each other
     tail = (overhead.context(), *((more,) if more else ()))
     return Moment("serving", "only", (weights, cache, *rest, *tail))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from llmhw_provision.model import Architecture
@@ -12,6 +12,7 @@ from llmhw_provision.sizing.shards import Part, held, parameters
 from llmhw_provision.sizing.terms import Term, divided, number, up
 
 ZERO = "ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054, section 3"
+PEFT = "Hugging Face PEFT, prepare_model_for_kbit_training: 16-bit parameters of a quantised model become fp32"
 LORA = "LoRA, Hu et al. 2021, arXiv 2106.09685, sections 4 and 5: rank × (inputs + outputs) per adapted matrix"
 _SCHEMES: dict[Scheme, tuple[int, int, int, str]] = {
     # weights, gradients, fp32 master copy in bytes per parameter
@@ -22,8 +23,12 @@ _SCHEMES: dict[Scheme, tuple[int, int, int, str]] = {
     "fp32": (4, 4, 0, "bytes of the number format"),
     "fp8": (4, 4, 4, "Transformer Engine: bf16 weights plus a forward and a transposed FP8 copy, fp32 gradients"),
 }
-_BITS_8 = "8-bit Optimizers, Dettmers et al. 2021, arXiv 2110.02861: one byte and 1/512 of block constants per state"
+_BITS_8 = (
+    "8-bit Optimizers, Dettmers et al. 2021, arXiv 2110.02861: one byte and 1/512 of block constants per state; "
+    "embeddings keep 32-bit states (section 2.3)"
+)
 _BYTE_STATE = 1 + Fraction(4, 2048)
+_FULL_STATE = Fraction(4)
 _OPTIMIZERS: dict[Optimizer, str] = {
     "adamw": "Adam, Kingma and Ba 2015: two moments",
     "adamw-8bit": _BITS_8,
@@ -61,11 +66,22 @@ def frozen_weights(model: Architecture, layout: Layout, stage: str, form: Format
     return Term(f"weights {form.name}", size, text + _split(layout, layout.zero >= 3), form.source)
 
 
+def frozen_format(model: Architecture, job: Job) -> Format:
+    """How the frozen base of adapters is stored: NF4 where QLoRA names no format.
+
+    Hugging Face training prepares a quantised base with PEFT, which turns all that stays unquantised into fp32.
+    """
+    form = format_of(model, "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights)
+    if job.method == "qlora" and job.loss == "trainer":
+        return replace(form, rest=4, source=f"{form.source}; {PEFT}")
+    return form
+
+
 def training_states(model: Architecture, job: Job, layout: Layout, stage: str = "only") -> States:
     """States of one GPU at `stage` of the pipeline."""
     job = under(job, layout)
     if job.method != "full":
-        form = format_of(model, "nf4-dq" if job.method == "qlora" and job.weights == "bf16" else job.weights)
+        form = frozen_format(model, job)
         return States(frozen_weights(model, layout, stage, form), None, None, adapters(model, job, layout))
     parts = held(model, layout, stage)
     if job.state_bytes:
@@ -114,12 +130,23 @@ def optimizer(model: Architecture, job: Job, layout: Layout, parts: tuple[Part, 
         return Term(name, up(first * low + second * 2 * _BYTE_STATE), text, source)
     if job.optimizer == "paged-adamw-8bit":
         return Term(name, 0, "0 B on the GPU: paged to the host", source)
+    if job.optimizer == "adamw-8bit":
+        return _eight_bit(name, parts, split, master, source)
     return _per_parameter(name, parts, each, split, layout, source + (f"; {ZERO}" if master else ""))
 
 
+def _eight_bit(name: str, parts: tuple[Part, ...], split: bool, master: int, source: str) -> Term:
+    embedding = tuple(part for part in parts if part.group == "embedding")
+    rest = tuple(part for part in parts if part.group != "embedding")
+    first, second = _count(rest, split), _count(embedding, split)
+    low, full = master + 2 * _BYTE_STATE, master + 2 * _FULL_STATE
+    text = f"{first:,} × {number(low)} B" + (f" + {second:,} of the embedding × {number(full)} B" if second else "")
+    return Term(name, up(first * low + second * full), text, source)
+
+
 def moment_bytes(job: Job) -> Fraction:
-    """Bytes of moments per parameter, master copy left out."""
-    one = Fraction(2 if job.scheme == "pure" else 4)
+    """Bytes of moments per parameter, master copy left out; with 8-bit optimizers those of a matrix."""
+    one = Fraction(2) if job.scheme == "pure" else _FULL_STATE
     if job.optimizer in ("adamw-8bit", "paged-adamw-8bit", "galore-8bit"):
         return 2 * _BYTE_STATE
     if job.optimizer == "adafactor":

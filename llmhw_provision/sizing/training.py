@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing import activations, buffers, logits, overhead, preference
 from llmhw_provision.sizing.job import Job, Layout, under
-from llmhw_provision.sizing.states import States, training_states
+from llmhw_provision.sizing.states import States, frozen_format, training_states
 from llmhw_provision.sizing.terms import Term, total
 
 
@@ -84,6 +84,8 @@ def _passing(model: Architecture, job: Job, layout: Layout, states: States, stag
         loss.append(logits.kept_outputs(model, job, layout))
     head = buffers.layers_together(model, job, layout, head=stage != "first")
     pair = buffers.layers_together(model, job, layout, head=False)
+    if job.method != "full" and (form := frozen_format(model, job)).quantised:
+        pair.append(buffers.dequantised(model, layout, form))
     found = [("loss" if loss else "end of forward", [*before, *kept, *loss, *unit, *head, *shared])]
     if layout.recompute != "none":
         block = activations.one_block(model, job, layout)

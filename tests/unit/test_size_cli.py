@@ -132,6 +132,36 @@ def test_contradictions_are_named_all_at_once(capsys: pytest.CaptureFixture[str]
     assert any("zero 2 contradicts sharder megatron" in line for line in lines)
 
 
+def test_options_of_training_are_refused_for_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    given = (
+        "--concurrency",
+        "4",
+        "--context",
+        "4096",
+        "--optimizer",
+        "sgd",
+        "--recompute",
+        "full",
+        "--micro-batch",
+        "2",
+    )
+    assert run("size", "--model", "llama-3.1-8b", "--job", "serve", *given) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert lines == [
+        "error: training.optimizer sgd is for training; job is serve",
+        "error: layout.micro_batch 2 is for training; job is serve",
+        "error: layout.recompute full is for training; job is serve",
+    ]
+    assert run("size", "--model", "llama-3.1-8b", "--job", "serve", *given[:4], "--zero", "0", "--no-flash") == 0
+
+
+def test_replicas_of_a_server_need_no_communicator(capsys: pytest.CaptureFixture[str]) -> None:
+    serve = ("size", "--model", "llama-3.1-8b", "--job", "serve", "--concurrency", "64", "--context", "8192")
+    for ways, there in (("1", False), ("2", True)):
+        assert run(*serve, "--gpu", "h100-sxm", "--gpus", "8", "--tp", ways) == 0
+        assert ("NCCL" in capsys.readouterr().out) is there
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -82,3 +82,9 @@ def test_a_format_that_keeps_whole_layers_weighs_more() -> None:
     one = model("llama-3.1-405b")
     size = frozen_weights(one, Layout(), "only", format_of(one, "fp8-mlp")).size
     assert size / one.parameters == pytest.approx(1.20, abs=0.02)
+
+
+def test_qlora_reads_16_bit_weights_from_disk() -> None:
+    """NF4 is made while loading."""
+    found = need(method="qlora")
+    assert {term.name: term.size for term in found.storage.scratch}["weights on disk"] == 2 * 8_030_261_248

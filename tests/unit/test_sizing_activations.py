@@ -97,11 +97,22 @@ def test_zero_paper_approximation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "each"), [("eager", 14), ("trainer", 18), ("compiled", 6), ("chunked", 14 / 8), ("fused", 0)]
+    ("loss", "each"), [("eager", 14), ("trainer", 18), ("compiled", 6), ("chunked", 6 + 8 / 8), ("fused", 0)]
 )
 def test_bytes_per_logit(loss: Loss, each: float) -> None:
     size = logits(model("llama-3.1-8b"), Job(loss=loss, sequence=1024), Layout()).size
     assert size == each * 1024 * 128256
+
+
+def test_chunked_loss_keeps_what_autograd_saved_of_every_chunk() -> None:
+    """torchtitan pull request 996: 49.58 to 42.26 GiB for 8,192 tokens; torchtune compiled: about 2.4 bytes a logit."""
+    one, job = model("llama-3.1-8b"), Job(sequence=8192)
+    eager, chunked = (logits(one, replace(job, loss=loss), Layout()).size for loss in ("eager", "chunked"))  # type: ignore[arg-type]
+    assert (eager - chunked) / GIB == pytest.approx(49.58 - 42.26, rel=0.1)
+    compiled = logits(one, replace(job, loss="chunked", compile=True), Layout()).size
+    assert compiled == 2.5 * 8192 * 128256
+    more = logits(one, replace(job, loss="chunked", chunks=32), Layout()).size
+    assert 6 * 8192 * 128256 < more < chunked
 
 
 def test_tensor_parallel_divides_logits() -> None:
@@ -112,3 +123,30 @@ def test_tensor_parallel_divides_logits() -> None:
 def test_one_logits_copy_of_32k_tokens() -> None:
     """stas00: 15.7 GiB in fp32."""
     assert one_copy(model("llama-3.1-8b"), 32768, 4).size / GIB == pytest.approx(15.7, rel=0.01)
+
+
+# What autograd saved per token and layer in transformers 4.57.6 on torch 2.13 (benchmarks/saved_tensors.py), in bytes
+SAVED = {"llama": 12072, "qwen3": 14032, "gemma2": 17216}
+TINY = {"hidden": 256, "layers": 4, "heads": 8, "kv_heads": 2, "head_dim": 32, "ffn": 704, "vocab": 1000, "gated": True}
+
+
+@pytest.mark.parametrize(
+    ("family", "rest"), [("llama", {}), ("qwen3", {"qk_norm": 64}), ("gemma2", {"norms_per_layer": 4})]
+)
+def test_norms_keep_what_autograd_saves(family: str, rest: dict[str, int]) -> None:
+    """Against Llama, Qwen3 adds norms of q and k, Gemma 2 two norms per layer and scales in fp32."""
+    one, plain = (
+        activations.layer(from_dimensions(**TINY, family=name, **more), Job(), Layout()).bytes(Layout(), 128)
+        for name, more in ((family, rest), ("llama", {}))
+    )
+    assert one == pytest.approx(SAVED[family], rel=0.05)
+    assert one - plain == pytest.approx(SAVED[family] - SAVED["llama"], abs=48)
+
+
+def test_latent_attention_normalises_its_latent_vectors() -> None:
+    one = model("deepseek-v3")
+    bare = replace(one, q_lora_rank=one.q_lora_rank + 100)
+    more = activations.layer(bare, Job(), Layout()).bytes(Layout(), 1) - activations.layer(one, Job(), Layout()).bytes(
+        Layout(), 1
+    )
+    assert more == 100 * (2 + 4 + 2)

@@ -129,6 +129,8 @@ def test_largest_context_and_concurrency_fit_and_one_more_does_not() -> None:
         ("H200", 139.8),
         ("RTX A6000", 47.5),
         ("V100-32GB", 31.7),
+        ("L4", 22.49),
+        ("L40S", 44.99),
     ],
 )
 def test_cards_by_the_names_people_write(text: str, gib: float) -> None:

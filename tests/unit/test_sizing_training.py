@@ -72,6 +72,9 @@ def test_deepspeed_keeps_buckets_and_copies_gradients_to_fp32() -> None:
     assert "reduce buckets" in names(found["loss"])
     copies = [term for term in found["optimizer step"].terms if term.name == "fp32 gradients of the step"]
     assert copies[0].size == pytest.approx(4 * 6_738_415_616 / 8, rel=0.001)
+    alone = [moments(model("llama-2-7b"), Job(optimizer=optimizer), Layout()) for optimizer in ("adamw", "adamw-8bit")]
+    steps = [names(next(moment for moment in found if moment.name == "optimizer step")) for found in alone]
+    assert ["fp32 gradients of the step" in each for each in steps] == [True, False]
 
 
 def test_offload_moves_states_to_the_host() -> None:
@@ -157,3 +160,13 @@ def test_deepspeed_documentation_and_code_disagree_for_stage_2() -> None:
     one = DeepSpeedSetting(params=2_851_000_000, largest_layer=32_000_000, gpus_per_node=8, nodes=1, stage=2)
     assert deepspeed_gpu(one).size / GIB == pytest.approx(15.93, abs=0.01)
     assert deepspeed_gpu(replace(one, revised=True)).size / GIB == pytest.approx(11.28, abs=0.01)
+
+
+def test_backward_over_a_quantised_base_dequantises_one_matrix() -> None:
+    """70B: 8,192 × 28,672 in 16 bits; adapters on a 16-bit base need no such copy."""
+    layout = Layout(recompute="full")
+    for method, size in (("qlora", 2 * 8192 * 28672), ("lora", 0)):
+        found = {moment.name: moment for moment in moments(model("llama-3.1-70b"), Job(method=method), layout)}
+        for name, there in (("backward of the last layer", size), ("loss", 0)):
+            terms = {term.name: term.size for term in found[name].terms}
+            assert terms.get("dequantised matrix", 0) == there
