@@ -30,6 +30,7 @@ def resolve(request: Request, tables: Software | None = None) -> Stack:
     environments, first = resolve_environments(found, driver, cuda)
     if driver and cuda:
         resolve_libraries(found, cuda, first or next(iter(found.software.environments.values())))
+    if driver:
         resolve_gds(found, driver, cuda)
     slurm = resolve_slurm(found)
     warn_images(found, driver)

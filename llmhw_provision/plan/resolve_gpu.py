@@ -138,7 +138,7 @@ def _values(driver: Driver) -> dict[str, str]:
 
 
 def _driver_names(found: Findings) -> tuple[str, ...]:
-    """Names that CUDA repository and archive both offer: only one may give them (NVIDIA/ansible-role-nvidia-driver#11)."""
+    """Names that CUDA repository and archive both offer; one may give them (NVIDIA/ansible-role-nvidia-driver#11)."""
     return found.software.repositories["cuda"].driver_names if found.distro.family == "deb" else ()
 
 

@@ -132,7 +132,7 @@ def _lacks(found: Findings, record: Feature, driver: Driver, cuda: str) -> list[
     return lacks
 
 
-def resolve_gds(found: Findings, driver: Driver, cuda: str) -> None:
+def resolve_gds(found: Findings, driver: Driver, cuda: str | None) -> None:
     """GPUDirect Storage: P2PDMA (no RAID0) or nvidia-fs (DOCA-OFED, IOMMU off)."""
     choices = found.request.choices
     if choices.gds == "off":
@@ -145,12 +145,12 @@ def resolve_gds(found: Findings, driver: Driver, cuda: str) -> None:
                 "write gds: nvidia-fs, or name a single drive as storage.scratch.disks",
                 record,
             )
-        for lack in _lacks(found, record, driver, cuda):
+        for lack in _lacks(found, record, driver, cuda or record.min_cuda):  # a refused CUDA was said already
             found.refuse(f"gds p2pdma: {lack}", "write gds: off, or choose newer versions", record)
         found.choose("gds", "P2PDMA", "no nvidia-fs module; iommu=pt may stay", record, by="site.yaml")
         return
     what = found.rule("gds", choices.sources.cuda)
-    if what is None:
+    if what is None or cuda is None:
         return
     if choices.sources.rdma == "distribution":
         hint = "write sources.rdma: vendor"

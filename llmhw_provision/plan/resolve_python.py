@@ -112,7 +112,7 @@ def _refuse_flash(found: Findings, asked: PythonEnvironment) -> None:
 def _fits_driver(found: Findings, name: str, record: Environment, driver: Driver | None, cuda: str | None) -> None:
     if driver is None:
         return
-    refuse_cuda_on_driver(found, f"environment {name}: its CUDA {record.cuda} wheels", record.cuda, driver)
+    refuse_cuda_on_driver(found, f"environment {name} (CUDA {record.cuda} wheels)", record.cuda, driver)
     architecture, gpu = found.architecture, found.request.gpu
     major = ordered(record.cuda)[0]
     if architecture and gpu and architecture.last_cuda_major and major > architecture.last_cuda_major:
@@ -175,7 +175,7 @@ def warn_images(found: Findings, driver: Driver | None) -> None:
         found.choose("image", name, f"CUDA {record.cuda}, names driver {record.driver}", record, by="site.yaml")
         if driver is None:
             continue
-        refuse_cuda_on_driver(found, f"image {name}: CUDA {record.cuda}", record.cuda, driver)
+        refuse_cuda_on_driver(found, f"image {name} (CUDA {record.cuda})", record.cuda, driver)
         if ordered(driver.version) < ordered(record.driver):
             found.warn(
                 f"image {name}: built for driver {record.driver}, the host has {driver.version}: "

@@ -204,19 +204,28 @@ class Findings:
     def rule(self, component: str, origin: str, *, branch: int = 0, modules: Modules = "open") -> PackageRule | None:
         """The package rule of `component` on this distribution; None, with a problem, when none is recorded."""
         kind: PackageOrigin = "distribution" if origin == "distribution" else "vendor"
-        component_rules = [item for item in self.software.packages if item.component == component]
-        for item in component_rules:
-            fits = item.origin == kind and self.request.distro in item.distros
-            if fits and modules in item.modules and item.since <= branch < item.below:
+        here = [
+            item
+            for item in self.software.packages
+            if item.component == component and self.request.distro in item.distros
+        ]
+        for item in here:
+            if item.origin == kind and modules in item.modules and item.since <= branch < item.below:
                 return item
-        other = sorted({item.origin for item in component_rules if self.request.distro in item.distros} - {kind})
-        hint = f"take it from the {other[0]}" if other else f"not offered on {self.distro.title}"
-        self.refuse(
-            f"{component}: no {kind} packages of it are recorded for {self.distro.title}",
-            hint,
-            component_rules[0],
-        )
+        what = f"{component} {branch} ({modules} modules)" if branch else component
+        known = "; ".join(dict.fromkeys(_covers(item) for item in here)) or "nothing"
+        record = here[0] if here else next(item for item in self.software.packages if item.component == component)
+        message = f"{what}: no packages of it from the {kind} are recorded for {self.distro.title}"
+        self.refuse(message, f"recorded there: {known}", record)
         return None
+
+
+def _covers(item: PackageRule) -> str:
+    """`vendor, branch 580 and newer, open`."""
+    text: str = item.origin
+    text += f", branch {item.since} and newer" if item.since else ""
+    text += f", below {item.below}" if item.below < 10_000 else ""
+    return text if len(item.modules) > 1 else f"{text}, {item.modules[0]}"
 
 
 def _packages(what: PackageRule, values: dict[str, str], machine: str) -> tuple[Package, ...]:
