@@ -131,6 +131,7 @@ class PackageRule(Dated):
     modules_load: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     excludes: tuple[str, ...] = Field(default=(), description="names that no other repository may give")
+    leaves: tuple[str, ...] = Field(default=(), description="names of this source that are taken from another")
 
 
 class Feature(Dated):

@@ -140,6 +140,7 @@ def _details(choice: Choice) -> list[str]:
     lines += [f"loads {', '.join(choice.modules_load)}"] if choice.modules_load else []
     lines += [f"replaces {', '.join(choice.replaces)}"] if choice.replaces else []
     lines += [f"no other repository may give {', '.join(choice.excludes)}"] if choice.excludes else []
+    lines += [f"does not take {', '.join(choice.leaves)} from there"] if choice.leaves else []
     return [*lines, f"[{choice.confidence}, {choice.date}] {choice.source}"]
 
 

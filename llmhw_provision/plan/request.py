@@ -31,7 +31,11 @@ def host_request(host: str, machine: Machine, site: Site, need: Need, day: datet
 def request_of(
     host: str, machine: Machine, *, job: JobName, choices: SoftwareChoices, raid0: bool, day: datetime.date
 ) -> Request:
-    """What is asked for an observed machine or one of the catalogue; raises InputError without distribution."""
+    """What is asked for an observed machine or one of the catalogue.
+
+    Raises InputError without a known distribution, and for GPUs that no driver can be chosen for.
+    """
+    _one_known_kind(host, machine)
     gpus = known_gpus(machine)
     gpu = find("gpus", gpus.kind, Gpu) if gpus else None
     return Request(
@@ -49,6 +53,20 @@ def request_of(
         raid0=raid0,
         choices=choices,
     )
+
+
+def _one_known_kind(host: str, machine: Machine) -> None:
+    """Raises InputError for GPUs that the catalogue does not know, or of two kinds: one driver must fit them all."""
+    kinds = ", ".join(f"{item.count}× {item.kind}" for item in machine.gpus)
+    if len(machine.gpus) > 1:
+        raise InputError(
+            f"{host}: GPUs of several kinds ({kinds}); versions are chosen for one kind",
+            "take out what the workload does not use",
+        )
+    if machine.gpus and known_gpus(machine) is None:
+        raise InputError(
+            f"{host}: {kinds} is not in the catalogue; no driver is guessed", "add it to catalogue/gpus.yml"
+        )
 
 
 def _distro(host: str, machine: Machine, choices: SoftwareChoices) -> str:

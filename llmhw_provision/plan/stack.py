@@ -60,6 +60,7 @@ class Choice(Record):
     modules_load: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     excludes: tuple[str, ...] = Field(default=(), description="names that no other repository may give")
+    leaves: tuple[str, ...] = Field(default=(), description="names of this source that are taken from another")
     source: str
     date: str
     confidence: Literal["high", "medium", "low"]
@@ -188,6 +189,7 @@ class Findings:
                 modules_load=what.modules_load,
                 replaces=what.replaces,
                 excludes=(*what.excludes, *excludes),
+                leaves=what.leaves,
                 source="; ".join(dict.fromkeys(record.source for record in records)),
                 date=min(record.date for record in records),
                 confidence=max((record.confidence for record in records), key=_DOUBT.index),

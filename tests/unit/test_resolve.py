@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,12 @@ from llmhw_provision.catalogue.loader import names
 from llmhw_provision.catalogue.software import software
 from llmhw_provision.documents import check
 from llmhw_provision.errors import InputError, ProvisionError
+from llmhw_provision.machine import Gpus, Os
+from llmhw_provision.plan.request import request_of
 from llmhw_provision.plan.resolve import resolve
 from llmhw_provision.plan.stack import Request, Stack
 from llmhw_provision.site import SoftwareChoices
+from tests.unit.machines import machine
 from tests.unit.stacks import DAY, choice, packages, refusals, request, stack
 
 TABLES = software()
@@ -363,6 +368,38 @@ def test_unknown_distribution_and_gpu() -> None:
     assert "distribution 'slackware' is not in the matrix | known: ubuntu2204" in refusals(distro="slackware")
     tables = TABLES.model_copy(update={"architectures": {}})
     assert "compute capability 9.0 is not in the matrix" in refusals(tables=tables)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"gpus": (Gpus(kind="10de:ffff", count=2),)}, "a: 2× 10de:ffff is not in the catalogue; no driver is guessed"),
+        (
+            {"gpus": (Gpus(kind="h100-pcie", count=1), Gpus(kind="rtx-4090", count=1))},
+            "a: GPUs of several kinds (1× h100-pcie, 1× rtx-4090)",
+        ),
+        ({"os": Os(id="arch", version="", pretty_name="Arch", kernel="6.9", architecture="x86_64")}, "a: Arch is not"),
+    ],
+)
+def test_nothing_is_guessed_for_an_observed_machine(changes: dict[str, object], line: str) -> None:
+    odd = machine().model_copy(update=changes)
+    with pytest.raises(InputError, match=re.escape(line)):
+        request_of("a", odd, job="sft", choices=SoftwareChoices(), raid0=False, day=DAY)
+
+
+def test_an_observed_machine_says_its_distribution_itself() -> None:
+    asked = request_of("a", machine(), job="sft", choices=SoftwareChoices(), raid0=False, day=DAY)
+    assert (asked.distro, asked.kernel, asked.gpus, asked.nvswitch) == ("debian12", "6.1.0", 4, False)
+    choices = SoftwareChoices(distro="ubuntu2404")
+    with pytest.raises(InputError, match=r"software\.distro is ubuntu2404, found Debian 12"):
+        request_of("a", machine(), job="sft", choices=choices, raid0=False, day=DAY)
+
+
+def test_only_the_verb_that_needs_the_matrix_loads_it() -> None:
+    code = "import sys, llmhw_provision.cli.plan, llmhw_provision.cli.size; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "llmhw_provision.catalogue.loader" in loaded.stdout.split()
+    assert "llmhw_provision.catalogue.software" not in loaded.stdout.split()
 
 
 def test_the_guides_example_is_accepted() -> None:

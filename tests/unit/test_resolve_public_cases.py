@@ -138,6 +138,8 @@ def test_azhpc_install_doca_el_excludes_what_doca_owns() -> None:
     made = choice(stack("h100-pcie", "el9", adapters=NIC, software={"sources": {"rdma": "vendor"}}), "rdma")
     assert {"rdma-core", "libibverbs", "librdmacm", "perftest"} <= set(made.excludes)
     assert choice(stack("h100-pcie", "el9", adapters=NIC), "rdma").excludes == ()
+    deb = choice(stack("h100-pcie", adapters=NIC, software={"sources": {"rdma": "vendor"}}), "rdma")
+    assert deb.leaves == ("dkms",)
 
 
 def test_deepops_1214_gres_detection_by_what_slurm_was_built_with() -> None:
