@@ -8,7 +8,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup packages box rehearse test lint unit wheel containers vm proofs docs lock golden bench clean
+.PHONY: help setup packages box rehearse test lint unit wheel containers vm proofs docs lock matrix-check golden bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ docs: setup ## generated parts of roles and documentation
 lock: setup ## locks/dev.txt again from pyproject.toml
 	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --generate-hashes --python-version 3.11 --no-header \
 	  --index-strategy unsafe-best-match --output-file locks/dev.txt
+
+matrix-check: setup ## records of versions past their end of life, today or on DATE=2027-01-31
+	$(BIN)/llmhw-provision matrix --check $(if $(DATE),--date $(DATE))
 
 golden: setup ## the committed inventories again; review them as a diff
 	$(BIN)/pytest tests/golden --update-golden

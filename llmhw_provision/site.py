@@ -133,6 +133,71 @@ class Storage(Record):
     )
 
 
+_URL = re.compile(r"^https?://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~+-]+)*/?$")
+_DRIVER = re.compile(r"^[0-9]{3}(\.[0-9]{2,3}(\.[0-9]{2})?)?$")
+_VERSION = re.compile(r"^[0-9]+(\.[0-9]+){0,3}$")
+
+
+def _origin(value: str) -> str:
+    if value not in ("vendor", "distribution") and not _URL.match(value):
+        raise ValueError(
+            f"{value[:60]!r} is not accepted; write vendor, distribution, or a mirror's address (https://)"
+        )
+    return value
+
+
+Origin = Annotated[str, AfterValidator(_origin)]
+DriverVersion = Annotated[str, _matching(_DRIVER, "580")]
+VersionText = Annotated[str, _matching(_VERSION, "13.0")]
+PackageName = Annotated[str, _matching(re.compile(r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"), "vllm")]
+ImageName = Annotated[str, _matching(re.compile(r"^[a-z0-9][a-z0-9._/-]*:[A-Za-z0-9._-]+$"), "tritonserver:26.07")]
+
+
+class Sources(Record):
+    """Where packages come from: `vendor`, `distribution`, or the address of a mirror of the vendor's repository."""
+
+    driver: Origin = Field(default="vendor", description="driver and fabric manager")
+    cuda: Origin = Field(default="vendor", description="CUDA, cuDNN, NCCL, DCGM, GPUDirect Storage")
+    container_toolkit: Origin = "vendor"
+    rdma: Origin = Field(default="distribution", description="distribution: inbox; vendor: DOCA-OFED")
+    slurm: Origin = Field(default="distribution", description="or the address of a repository of slurm-smd packages")
+    python: Origin = Field(default="vendor", description="CPython: its managed build, a mirror of it, or the system's")
+
+
+class Versions(Record):
+    """Exact versions of what follows neither the driver nor the Python environment."""
+
+    container_toolkit: VersionText | None = None
+    dcgm: VersionText | None = None
+    slurm: VersionText | None = None
+
+
+class PythonEnvironment(Record):
+    """A Python environment, by the packages that it must hold."""
+
+    name: ArrayName
+    packages: tuple[PackageName, ...] = Field(min_length=1, max_length=50)
+
+
+class SoftwareChoices(Record):
+    """Overrides of the versions and sources that the resolver would choose."""
+
+    distro: str | None = Field(default=None, description="of hosts that are not yet observed, for example debian12")
+    driver: DriverVersion | None = Field(default=None, description="branch such as '580', or a full version")
+    modules: Literal["open", "closed"] | None = Field(default=None, description="kernel modules of the driver")
+    cuda: VersionText | None = Field(default=None, description="toolkit, with its minor: '13.0'")
+    eol_ok: bool = Field(default=False, description="accept what is past its end of life")
+    sources: Sources = Sources()
+    versions: Versions = Versions()
+    environments: tuple[PythonEnvironment, ...] | None = Field(
+        default=None, description="default: the one that the workload's job needs"
+    )
+    images: tuple[ImageName, ...] = Field(default=(), description="container images that will be run")
+    rdma: bool | None = Field(default=None, description="default: where an NVIDIA adapter is found")
+    gds: Literal["off", "p2pdma", "nvidia-fs"] = Field(default="off", description="GPUDirect Storage on scratch")
+    slurm: bool = False
+
+
 class Site(Record):
     """site.yaml."""
 
@@ -141,6 +206,7 @@ class Site(Record):
     hosts: tuple[Host, ...] = Field(min_length=1, max_length=4096)
     jump: Jump | None = Field(default=None, description="ssh goes through this machine")
     storage: Storage = Storage()
+    software: SoftwareChoices = SoftwareChoices()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
 

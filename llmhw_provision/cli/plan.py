@@ -18,7 +18,7 @@ from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import ExpectedDisk, Plan
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.models import resolve_model
-from llmhw_provision.sizing.need import need
+from llmhw_provision.sizing.need import Need, need
 from llmhw_provision.units import disk
 from llmhw_provision.workload import Workload
 
@@ -42,6 +42,11 @@ def command(folder: Path, diff: bool, as_json: bool) -> None:
 
 def make_plan(folder: Path) -> Plan:
     """The plan of the site in `folder`; raises InputError with the problems of all its files at once."""
+    return build_plan(*read_site(folder))
+
+
+def read_site(folder: Path) -> tuple[Need, Site, dict[str, Machine]]:
+    """What runs, the site and its observed machines; raises InputError with the problems of all files at once."""
     problems: list[Problem] = []
     workload = _read(folder / "workload.yaml", Workload, problems)
     site = _read(folder / "site.yaml", Site, problems)
@@ -58,7 +63,7 @@ def make_plan(folder: Path) -> Plan:
             problems.extend(error.problems)
     if problems or workload is None or site is None:
         raise InputError.of(problems)
-    return build_plan(need(workload, resolve_model(workload.model, folder)), site, observed)
+    return need(workload, resolve_model(workload.model, folder)), site, observed
 
 
 Model = TypeVar("Model", Workload, Site, Machine)

@@ -28,7 +28,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
-            machines[host.name] = _machine(host, observed)
+            machines[host.name] = machine_of(host, observed)
         except ProvisionError as error:
             problems += error.problems
             kinds.append(type(error))
@@ -61,7 +61,8 @@ def _title(need: Need) -> str:
     return f"{need.model.title}, {load.job} {load.method}, {load.batch} × {load.sequence} tokens"
 
 
-def _machine(host: Host, observed: dict[str, Machine]) -> Machine:
+def machine_of(host: Host, observed: dict[str, Machine]) -> Machine:
+    """The machine as it was read, or as it was sold; raises InputError when neither is known."""
     found = observed.get(host.name)
     if found is not None:
         return found
