@@ -22,7 +22,7 @@ SENTENCES = "journalctl --follow --lines=0 --output=cat --identifier=ansible-{mo
 KILL = r"""sudo sh -c '
 {follow} | grep --quiet --max-count=1 "{line}"
 {wait}
-pkill -9 "^({victims})$"; pkill -9 -x python3; sleep 1; pgrep -l --runstates D,R,S "^({victims})$"; true'"""
+pkill -9 -x python3; pkill -9 "^({victims})$"; sleep 1; pgrep -l --runstates D,R,S "^({victims})$"; true'"""
 EMPTY = r"""sudo sh -c '
 systemctl stop proving.mount
 mdadm --stop --scan
