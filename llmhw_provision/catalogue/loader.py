@@ -43,6 +43,12 @@ class Gpu(Sourced):
     memory_bandwidth_gbs: float
     nvlink_gbs_both_ways: float
     nvswitch: bool
+    nvlink_domain: int = 8  # GPUs that one NVSwitch connects
+    tflops_16bit: float  # bf16 or fp16 without sparsity, fp32 accumulation; 10**12 per second
+    tflops_fp8: float = 0  # 0: no FP8 units
+    reached_16bit: float = 0  # best that matrix products reach (MAMF); 0: not measured
+    reached_fp8: float = 0
+    pcie: int  # generation, 16 lanes
     power_w: int
     compute_capability: str
 

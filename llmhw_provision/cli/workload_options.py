@@ -139,7 +139,7 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
     if machine and gpu:
         raise click.UsageError("name --machine or --gpu, not both")
     if gpu:
-        card = card_of(find("gpus", gpu, Gpu))
+        card = card_of(find("gpus", gpu, Gpu), gpu)
         memory = _host_memory(options["host_memory"]) if options["host_memory"] else 0
         return [(card.title, Hardware(card, gpus or 1, nodes or 1, memory))]
     if gpus or options["host_memory"]:
@@ -147,7 +147,7 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
     found = []
     for name in (machine,) if machine else names("machines"):
         kind = find("machines", name, MachineKind)
-        card = card_of(find("gpus", kind.gpu.kind, Gpu))
+        card = card_of(find("gpus", kind.gpu.kind, Gpu), kind.gpu.kind)
         found.append((kind.title, Hardware(card, kind.gpu.count, nodes or 1, kind.memory_gib * GIB)))
     return found
 

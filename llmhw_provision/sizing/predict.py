@@ -21,6 +21,7 @@ from llmhw_provision.sizing.predict_serving import (
     vllm_case,
     weights_case,
 )
+from llmhw_provision.sizing.predict_time import flops_case, mfu_case, throughput_case, train_time_case
 from llmhw_provision.sizing.predict_training import (
     activations_case,
     all_states,
@@ -156,4 +157,8 @@ _KINDS: dict[str, Callable[[Setup], Answer]] = {
     "rule_of_thumb": rule_of_thumb_case,
     "quant": quant_case,
     "checkpoint": checkpoint_case,
+    "train_throughput": throughput_case,
+    "train_mfu": mfu_case,
+    "flops": flops_case,
+    "train_time": train_time_case,
 }
