@@ -8,14 +8,14 @@ from typing import Any
 from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Setup
-from llmhw_provision.sizing.chips import Chip, chip_of, find_chip
+from llmhw_provision.sizing.chips import Chip, find_chip
 from llmhw_provision.sizing.job import Layout
 from llmhw_provision.sizing.network import Links
 from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.sizing.search import least_recompute
 
 _NODE = 8  # GPUs that tensor parallelism spans at most: Narayanan et al. 2021, takeaway 1
-_FILL = 8  # micro-batches per pipeline stage where no batch is stated: 8 to 11 in Megatron 530B, 1T and BLOOM
+_FILL = 8  # micro-batches per step and pipeline stage where no batch is stated: 8 to 11 in Megatron 530B, 1T and BLOOM
 _LEAST_TOKENS = 8192  # of a micro-batch where none is stated: shorter ones leave a GPU idle
 
 
@@ -80,7 +80,7 @@ def _filled(of: Setup, layout: Layout) -> Layout:
     if "gbs" in inputs:
         count = max(1, round(inputs["gbs"] / (layout.dp * micro)))
     else:
-        count = inputs.get("grad_accum", 1 if layout.pp == 1 else _FILL * layout.pp)
+        count = inputs.get("grad_accum", 1 if sharded else _FILL * layout.pp)
     return replace(layout, micro_batch=micro, micro_batches=count)
 
 
@@ -104,8 +104,3 @@ def usual_layout(of: Setup) -> Layout:
     while of.architecture.layers % stages:
         stages -= 1
     return replace(of.layout, gpus=64 * stages, tp=_NODE, pp=stages, zero=1, sharder="megatron")
-
-
-def chip_card(kind: str) -> Chip:
-    """The chip of a catalogue name."""
-    return chip_of(kind)

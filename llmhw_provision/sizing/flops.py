@@ -66,7 +66,7 @@ def training_work(model: Architecture, job: Job, layout: Layout) -> Work:
     Fused causal attention skips the masked half. DPO adds the forward pass of the reference.
     """
     passes = 6.0 if job.method == "full" else 4.0
-    again = {"full": 2.0, "selective-op": 0.5}.get(layout.recompute, 0.0)
+    again = {"full": 2.0, "selective-op": 1.0}.get(layout.recompute, 0.0)
     passes += again + (2 if job.kind == "dpo" else 0)
     experts = sum(matrix.active * matrix.inputs * matrix.outputs for matrix in model.matrices if _expert(matrix.group))
     scores = attended(model, job.sequence)

@@ -10,6 +10,7 @@ from typing import Any
 from llmhw_provision.sizing import overhead
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Answer, Setup, described, setup
+from llmhw_provision.sizing.decode_case import decode_case, offload_infer_case
 from llmhw_provision.sizing.formats import constant_bits, double_quantised_bits, format_of
 from llmhw_provision.sizing.host import host_terms, offloaded
 from llmhw_provision.sizing.job import Layout
@@ -161,4 +162,6 @@ _KINDS: dict[str, Callable[[Setup], Answer]] = {
     "train_mfu": mfu_case,
     "flops": flops_case,
     "train_time": train_time_case,
+    "decode": decode_case,
+    "offload_infer": offload_infer_case,
 }

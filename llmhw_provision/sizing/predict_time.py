@@ -12,18 +12,16 @@ from llmhw_provision.sizing.efficiency import Efficiency
 from llmhw_provision.sizing.job import Layout
 
 
-def step_of(of: Setup, use: Efficiency | None = None) -> tuple[Step, Layout]:
+def step_of(of: Setup, use: Efficiency | None = None, run: case_time.Timed | None = None) -> tuple[Step, Layout]:
     """The step of a case and the layout that was timed."""
-    if not of.job.trains:
-        raise Unsupported("the job does not train")
-    run = case_time.timed(of)
+    run = run or case_time.timed(of)
     job = replace(of.job, flash=case_time.fused_attention(of), compile=of.job.compile or "container" in of.inputs)
     return training_step(of.architecture, job, run.layout, run.links, fp8=run.fp8, use=use), run.layout
 
 
-def throughput_case(of: Setup, use: Efficiency | None = None) -> Answer:
+def throughput_case(of: Setup, use: Efficiency | None = None, run: case_time.Timed | None = None) -> Answer:
     """Speed of training."""
-    step, layout = step_of(of, use)
+    step, layout = step_of(of, use, run)
     if of.says("iteration time") and of.unit == "s":
         return step.seconds
     if of.says("tokens/s") and of.unit == "tok/s":
@@ -40,9 +38,9 @@ def throughput_case(of: Setup, use: Efficiency | None = None) -> Answer:
     return achieved
 
 
-def mfu_case(of: Setup, use: Efficiency | None = None) -> Answer:
+def mfu_case(of: Setup, use: Efficiency | None = None, run: case_time.Timed | None = None) -> Answer:
     """MFU in percent."""
-    step, layout = step_of(of, use)
+    step, layout = step_of(of, use, run)
     if of.says("HFU"):
         fused = case_time.fused_attention(of)
         return 100 * step.mfu * flops.hardware_ratio(of.architecture, of.job.sequence, layout.recompute, fused=fused)
