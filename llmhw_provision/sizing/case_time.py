@@ -9,7 +9,7 @@ from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Setup
 from llmhw_provision.sizing.chips import Chip, find_chip
-from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.job import Layout, Sharder
 from llmhw_provision.sizing.network import Links
 from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.sizing.search import least_recompute
@@ -85,12 +85,13 @@ def _filled(of: Setup, layout: Layout) -> Layout:
 
 
 def _recomputed(of: Setup, layout: Layout, found: Chip) -> Layout:
-    if "recompute" in of.inputs:
+    if "recompute" in of.inputs or "container" in of.inputs:  # NeMo's recipes of record recompute nothing but norms
         return layout
     usable = of.card.usable if of.card else card_of(find("gpus", found.kind, Gpu)).usable
     held = layout
-    if layout.zero == 0 and layout.gpus > 1:
-        held = replace(layout, zero=1, sharder="megatron" if layout.tp * layout.pp > 1 else "deepspeed")
+    if layout.zero == 0 and layout.gpus > 1:  # large runs divide the optimizer, and norms along the sequence
+        sharder: Sharder = "megatron" if layout.tp * layout.pp > 1 else "deepspeed"
+        held = replace(layout, zero=1, sharder=sharder, sequence_parallel=layout.tp > 1)
     recompute = least_recompute(of.architecture, of.job, held, usable).recompute
     return replace(layout, recompute=recompute)
 
