@@ -10,6 +10,7 @@ from typing import Any
 from llmhw_provision.sizing import overhead
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Answer, Setup, described, setup
+from llmhw_provision.sizing.cluster_case import comm_case, min_gpus_case, storage_case
 from llmhw_provision.sizing.decode_case import decode_case, offload_infer_case
 from llmhw_provision.sizing.formats import constant_bits, double_quantised_bits, format_of
 from llmhw_provision.sizing.host import host_terms, offloaded
@@ -37,8 +38,8 @@ from llmhw_provision.sizing.predict_training import (
 from llmhw_provision.sizing.rules import deepspeed_host
 from llmhw_provision.sizing.search import largest_model, largest_states
 from llmhw_provision.sizing.shards import held, parameters
-from llmhw_provision.sizing.states import frozen_weights
-from llmhw_provision.sizing.terms import Term, total
+from llmhw_provision.sizing.states import frozen_weights, optimizer_bytes
+from llmhw_provision.sizing.terms import Term, total, up
 from llmhw_provision.sizing.training import peak
 from llmhw_provision.units import GB
 
@@ -47,7 +48,7 @@ def predict(case: dict[str, Any], models: dict[str, Any]) -> Answer:
     """The engine's figure in the case's unit; raises Unsupported with the reason where there is none."""
     kind = case["kind"]
     if kind not in _KINDS:
-        raise Unsupported(f"kind {kind}: time, network and power are not part of the memory accounting")
+        raise Unsupported(f"kind {kind} is not known")
     return _KINDS[kind](setup(case, models))
 
 
@@ -137,7 +138,9 @@ def checkpoint_case(of: Setup) -> Answer:
         return of.in_unit(int(found[1]) * count)
     if of.says("weights"):
         return of.in_unit(frozen_weights(of.architecture, Layout(), "only", format_of(of.architecture, "bf16")).size)
-    raise Unsupported(f"content {of.inputs.get('content')!r}")
+    if "content" not in of.inputs:
+        return of.in_unit(up(count * (2 + optimizer_bytes(of.job))))
+    raise Unsupported(f"content {of.inputs['content']!r}")
 
 
 _KINDS: dict[str, Callable[[Setup], Answer]] = {
@@ -163,5 +166,8 @@ _KINDS: dict[str, Callable[[Setup], Answer]] = {
     "flops": flops_case,
     "train_time": train_time_case,
     "decode": decode_case,
+    "comm": comm_case,
+    "storage": storage_case,
+    "min_gpus": min_gpus_case,
     "offload_infer": offload_infer_case,
 }
