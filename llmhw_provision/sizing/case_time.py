@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Setup
 from llmhw_provision.sizing.chips import Chip, find_chip
 from llmhw_provision.sizing.job import Layout, Sharder
 from llmhw_provision.sizing.network import Links
-from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.sizing.search import least_recompute
 
 _NODE = 8  # GPUs that tensor parallelism spans at most: Narayanan et al. 2021, takeaway 1

@@ -155,9 +155,7 @@ def _tensor(of: Setting) -> list[Part]:
     if layout.cp > 1:
         heads = max(1.0, of.model.kv_dim / layout.tp)
         size = 3 * of.model.layers * 2 * 2 * heads * _stage_tokens(of) * layout.cp
-        found.append(
-            _traffic(of, "context parallel", size, "all-gather", layout.cp, layout.tp, of.use.exposed_tensor)
-        )
+        found.append(_traffic(of, "context parallel", size, "all-gather", layout.cp, layout.tp, of.use.exposed_tensor))
     if layout.pp > 1:
         size = 2 * 2 * of.model.hidden * of.batch / (layout.cp * layout.tp) * layout.vpp
         inner = layout.tp * layout.cp * layout.dp

@@ -61,8 +61,10 @@ class Serving:
             total += count * float(form.bytes_of(matrix.group))
         known = model.matrix_parameters + model.embedding_parameters + model.head_parameters + model.vision_parameters
         rest = max(0, model.parameters - known)
-        total += rest * float(form.rest) + model.vocab * model.hidden * float(form.bytes_of("head"))
-        return total / (self.layout.tp * self.layout.pp)
+        total += rest * float(form.rest)
+        head = model.vocab * model.hidden * float(form.bytes_of("head"))
+        ways = self.layout.tp * self.layout.pp
+        return (total + head) / ways if self.engine != "compiled" else total / ways + head  # gpt-fast: head on all ranks
 
     @property
     def cached(self) -> float:
@@ -70,9 +72,7 @@ class Serving:
         if not self.context:
             return 0.0
         return float(
-            kv.kv_cache(
-                self.model, self.layout, context=self.context, concurrency=self.batch, kv=self.cache
-            ).size
+            kv.kv_cache(self.model, self.layout, context=self.context, concurrency=self.batch, kv=self.cache).size
         )
 
 

@@ -17,7 +17,7 @@ _NVME = 6.8e9  # bytes/s of one Gen4 drive, Samsung PM9A3 data sheet
 def engine(of: Setup) -> Engine:
     """Who serves: graphs of a compiler where nobody is named, as all serious engines have them."""
     name = of.inputs.get("framework", "")
-    if name.startswith("vLLM 0.6") or name.startswith("vLLM 0.5"):
+    if name.startswith(("vLLM 0.6", "vLLM 0.5")):
         return "vllm-0.6"
     if name.startswith("vLLM"):
         return "vllm"

@@ -63,5 +63,5 @@ def seconds(size: float, collective: Collective, ways: int, bus: float) -> float
 
 
 def sharding_volume(zero: int) -> float:
-    """Elements that each rank moves per parameter and step. ZeRO, arXiv 1910.02054, section 7: 2 Psi, stage 3: 3 Psi."""
+    """Elements that each rank moves per parameter and step: 2, in stage 3 3. ZeRO, arXiv 1910.02054, section 7."""
     return 3.0 if zero >= 3 else 2.0
