@@ -33,9 +33,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "scores": (2.0, 60.0),
     "exposed_tensor": (0.25, 1.0),
     "exposed_shard": (0.0, 1.0),
-    "expert_width": (200.0, 8000.0),
+    "expert_weights": (0.5, 40.0),
 }
-START = Efficiency(0.85, 0.75, 0.45, 9.0, 0.7, 12.0, 0.6, 0.5, 2000.0)
+START = Efficiency(0.85, 0.75, 0.45, 9.0, 0.7, 12.0, 0.6, 0.5, 6.0)
 _ROUNDS = 12
 
 
@@ -77,7 +77,7 @@ def fit(found: list[Run], start: Efficiency = START) -> Efficiency:
     weights = {run.source: 1 / math.sqrt(sum(other.source == run.source for other in found)) for run in found}
 
     def loss(use: Efficiency) -> float:
-        return sum(weights[run.source] * min(0.7, abs(run.error(use))) ** 1.5 for run in found)
+        return float(sum(weights[run.source] * min(0.7, abs(run.error(use))) ** 1.5 for run in found))
 
     best, least = start, loss(start)
     step = 0.25

@@ -16,6 +16,7 @@ from llmhw_provision.sizing.search import least_recompute
 
 _NODE = 8  # GPUs that tensor parallelism spans at most: Narayanan et al. 2021, takeaway 1
 _FILL = 8  # micro-batches per step and pipeline stage where no batch is stated: 8 to 11 in Megatron 530B, 1T and BLOOM
+_LARGE = 64  # GPUs of one pipeline stage of a large run
 _LEAST_TOKENS = 8192  # of a micro-batch where none is stated: shorter ones leave a GPU idle
 
 
@@ -41,12 +42,12 @@ def in_fp8(inputs: dict[str, Any]) -> bool:
     return bool(inputs.get("float8")) or "fp8" in inputs.get("precision", "")
 
 
-def timed(of: Setup) -> Timed:
-    """The run as it is timed."""
+def timed(of: Setup, *, chosen: bool = False) -> Timed:
+    """The run as it is timed; a layout that was `chosen` says itself what is recomputed."""
     found = chip(of.inputs)
     links = Links(found, host_gpus=min(_NODE, of.layout.gpus) if not found.switched else max(_NODE, found.domain))
     layout = _filled(of, _divided(of))
-    return Timed(_recomputed(of, layout, found), links, in_fp8(of.inputs))
+    return Timed(layout if chosen else _recomputed(of, layout, found), links, in_fp8(of.inputs))
 
 
 def fused_attention(of: Setup) -> bool:
@@ -97,11 +98,15 @@ def _recomputed(of: Setup, layout: Layout, found: Chip) -> Layout:
 
 
 def usual_layout(of: Setup) -> Layout:
-    """Where a case names no layout: FSDP up to 16B, then tensor parallel 8, pipeline stages from 100B on."""
-    count = of.architecture.parameters
+    """Where a case names no layout: that of a large run which recomputes nothing but norms, as Llama 3 and DeepSeek-V3.
+
+    FSDP up to 16B, then tensor parallel 8 and pipeline stages from 60B on; experts over 64 GPUs instead of tensors.
+    """
+    count, model = of.architecture.parameters, of.architecture
     if count < 16e9:
-        return replace(of.layout, gpus=64, zero=3, sharder="fsdp")
+        return replace(of.layout, gpus=_LARGE, zero=3, sharder="fsdp", recompute="none")
     stages = 1 if count < 60e9 else 4 if count < 200e9 else 16
-    while of.architecture.layers % stages:
-        stages -= 1
-    return replace(of.layout, gpus=64 * stages, tp=_NODE, pp=stages, zero=1, sharder="megatron")
+    tp = 1 if model.experts else _NODE
+    ep = min(_LARGE, model.experts) if model.experts else 1
+    base = replace(of.layout, gpus=_LARGE * stages, tp=tp, pp=stages, ep=ep, zero=1, sharder="megatron")
+    return replace(base, recompute="none")

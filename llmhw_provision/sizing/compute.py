@@ -111,7 +111,8 @@ def _products(of: Setting) -> list[Part]:
     source = "FLOPs: Kaplan et al. 2020, arXiv 2001.08361; rate: MAMF of the chip × fitted share"
     found = [Part("matrix products", of.tokens * work.matrices / rate, text, source)]
     if work.experts:
-        width = of.model.moe_ffn / (of.model.moe_ffn + of.use.expert_width)
+        size = of.model.moe_ffn * of.model.hidden / 1e6
+        width = size / (size + of.use.expert_weights)
         text = f"{of.tokens:,.0f} tokens × {work.experts / 1e9:,.2f} GFLOP / {rate * width / 1e12:,.0f} TFLOP/s"
         found.append(Part("products of experts", of.tokens * work.experts / (rate * width), text, source))
     return found

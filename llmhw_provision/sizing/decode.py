@@ -64,7 +64,9 @@ class Serving:
         total += rest * float(form.rest)
         head = model.vocab * model.hidden * float(form.bytes_of("head"))
         ways = self.layout.tp * self.layout.pp
-        return (total + head) / ways if self.engine != "compiled" else total / ways + head  # gpt-fast: head on all ranks
+        return (
+            (total + head) / ways if self.engine != "compiled" else total / ways + head
+        )  # gpt-fast: head on all ranks
 
     @property
     def cached(self) -> float:

@@ -65,6 +65,6 @@ def offload_infer_case(of: Setup) -> Answer:
     if of.layout.nvme:
         copy = min(copy, _NVME)
     form = format_of(of.architecture, of.job.weights)
-    size = sum(matrix.weights * float(form.bytes_of(matrix.group)) for matrix in of.architecture.matrices)
+    size: float = sum(matrix.weights * float(form.bytes_of(matrix.group)) for matrix in of.architecture.matrices)
     size += max(0, of.architecture.parameters - of.architecture.matrix_parameters) * form.rest
-    return int(of.inputs.get("batch", 1)) * copy / size
+    return float(of.inputs.get("batch", 1) * copy / size)

@@ -23,7 +23,7 @@ class Efficiency:
     scores: float
     exposed_tensor: float
     exposed_shard: float
-    expert_width: float
+    expert_weights: float
 
 
 FITTED = {
@@ -35,7 +35,7 @@ FITTED = {
     "scores": "times that stored attention scores cross memory where attention is not fused",
     "exposed_tensor": "share of tensor, context and expert parallel traffic that computing does not hide",
     "exposed_shard": "share of the traffic of sharding and of gradients that computing does not hide",
-    "expert_width": "width of an expert at which grouped products reach half of what large ones do",
+    "expert_weights": "millions of weights in a matrix of an expert at which grouped products reach half of large ones",
 }
 
 

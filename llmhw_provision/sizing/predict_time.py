@@ -60,14 +60,15 @@ def flops_case(of: Setup) -> Answer:
 
 def train_time_case(of: Setup) -> Answer:
     """GPU hours."""
-    tokens = of.inputs["tokens"]
+    tokens = float(of.inputs["tokens"])
     job = replace(of.job, sequence=of.inputs.get("seq", 8192))
     named = {"gpus", "tp", "pp", "fsdp", "zero"} & set(of.inputs)
-    run = replace(of, job=job, layout=of.layout if named else case_time.usual_layout(replace(of, job=job)))
-    hours = tokens / step_of(run)[0].per_gpu / 3600
+    run = replace(of, job=job) if named else replace(of, job=job, layout=case_time.usual_layout(of))
+    step, _ = step_of(run, run=case_time.timed(run, chosen=not named))
+    hours = tokens / step.per_gpu / 3600
     scale = {"GPU-hours": 1.0, "k GPU-hours": 1e3, "M GPU-hours": 1e6}
     if of.unit in scale:
         return hours / scale[of.unit]
     if of.unit in ("h", "days") and "gpus" in of.inputs:
-        return hours / of.inputs["gpus"] / (24 if of.unit == "days" else 1)
+        return hours / int(of.inputs["gpus"]) / (24 if of.unit == "days" else 1)
     raise Unsupported(f"unit {of.unit!r}")
