@@ -68,7 +68,7 @@ def _machine(need: Need, title: str, found: Estimate) -> str:
         lines.append(f"    leaves for the KV cache {memory(max(0, found.cache.cache))} = {tokens}")
     lines.append(f"  host: {memory(found.host_bytes)}")
     lines += [_line(term, memory(term.size)) for term in found.host]
-    fast = speed(found, need.checkpoint)
+    fast = speed(found, need.checkpoint) if found.verdict != "does not fit" else None
     lines += explained(fast) if fast is not None else []
     return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from llmhw_provision.cli.workload_options import read_hardware, read_need, workl
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.fewest import fewest
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.search import largest_concurrency, largest_context
 from llmhw_provision.sizing.speed import speed
@@ -62,7 +64,7 @@ def _screen(need: Need, rows: list[Row]) -> str:
     shown = _shown(rows)
     if shown is not None:
         lines += ["", *_breakdown(*shown)]
-        fast = speed(shown[1], need.checkpoint)
+        fast = speed(shown[1], need.checkpoint) if shown[1].verdict != "does not fit" else None
         lines += summary(fast) if fast is not None else []
     lines += ["", *_storage(need)]
     lines.append("every number: llmhw-provision explain with the same options")
@@ -111,6 +113,8 @@ def _verdict(need: Need, machine: Hardware, found: Estimate | None, problem: Inp
 def _why_not(need: Need, machine: Hardware, found: Estimate) -> str:
     largest = max(found.peak.terms, key=lambda term: term.size)
     text = f": {largest.name} alone {memory(largest.size)}" if largest.size > found.limit else ""
+    with suppress(InputError):
+        text += f"; {fewest(need.model, need.job, found.hardware.card.usable):,} such GPUs hold it"
     if need.job.kind != "sft" or need.job.method == "qlora":
         return text
     other = replace(need.job, method="qlora", weights="bf16", state_bytes=0, in_backward=False)
@@ -207,5 +211,5 @@ def _row_data(
         ],
         "host_bytes": found.host_bytes,
         "host": terms_data(found.host),
-        "speed": speed_data(speed(found, need.checkpoint)),
+        "speed": speed_data(speed(found, need.checkpoint) if found.verdict != "does not fit" else None),
     }

@@ -9,7 +9,7 @@ from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.efficiency import band, record
 from llmhw_provision.sizing.flops import CONVENTIONS, DEFAULT
 from llmhw_provision.sizing.power import PUE, kilowatt_hours
-from llmhw_provision.sizing.speed import Speed
+from llmhw_provision.sizing.speed import CORES, Speed
 from llmhw_provision.units import disk
 
 
@@ -29,22 +29,27 @@ def summary(of: Speed) -> list[str]:
         lines.append(
             f"about {step.tokens_per_second:,.0f} tokens/s ±{100 * band('train'):.0f} % "
             f"({step.per_gpu:,.0f} per GPU, MFU {step.mfu:.2f} by {DEFAULT}) · step {duration(step.seconds)}"
+            + (
+                f" · links {step.moved / 1e9:.3g} GB/s per GPU, {step.exposed:.0%} of the step waits"
+                if step.moved
+                else ""
+            )
         )
     elif of.served is not None:
         served = of.served
         lines.append(
             f"about {served.tokens_per_second:,.0f} tokens/s ±{100 * band('decode'):.0f} % "
             f"of {served.batch * served.replicas:,} requests · {duration(served.token_seconds)} per token · "
-            f"first token after {duration(served.first.seconds)} (prompt of {served.prompt:,} tokens, nobody before it)"
+            f"first token after {duration(served.first.seconds)} (prompt of {served.prompt:,} tokens, no queue)"
         )
     else:
         lines.append("speed: not predicted for jobs that generate and train in turn")
-    rest = [_drawn(of)]
-    if of.saving is not None:
-        rest.insert(0, _saved(of.saving))
-    if of.read:
-        rest.insert(1, f"reads {of.read / 1e6:.3g} MB/s of tokens")
-    lines.append(" · ".join(rest))
+    kept = [_saved(of.saving)] if of.saving is not None else []
+    kept += [f"reads {of.read / 1e6:.3g} MB/s of tokens"] if of.read else []
+    lines.append(" · ".join([*kept, _cores(of)]))
+    lines.append(_drawn(of))
+    if of.hosts > 1 and not of.connected:
+        lines.append("note: no adapter between the hosts is known; counted with one port per GPU, 200 Gbit/s at PCIe 4")
     if of.chip.confidence != "high":
         lines.append(f"note: the catalogue's record of {of.chip.title} is of {of.chip.confidence} confidence")
     return lines
@@ -52,6 +57,10 @@ def summary(of: Speed) -> list[str]:
 
 def _saved(of: Saving) -> str:
     return f"checkpoint {disk(of.size)} every {duration(of.interval)}, written in {duration(of.seconds)}"
+
+
+def _cores(of: Speed) -> str:
+    return f"{of.cores} CPU cores" + (f" of {of.cores_there}" if of.cores_there else "")
 
 
 def _drawn(of: Speed) -> str:
@@ -88,6 +97,7 @@ def explained(of: Speed) -> list[str]:
             f"({GPU_HOURS_PER_FAILURE:,.0f} GPU hours); {100 * saving.lost:.2g} % of the time is lost"
         )
         lines.append(f"{'':50}{DALY}; Llama 3, arXiv 2407.21783, section 3.3.4")
+    lines.append(f"  CPU: {_cores(of)}; {CORES}")
     lines.append(f"  power: {of.power.host:,} W per host = {of.power.formula}")
     lines.append(f"{'':50}{of.power.source}; with cooling of the building × {float(PUE):.1f}")
     lines.append(f"  speeds: {_errors()}")
@@ -114,6 +124,8 @@ def data(of: Speed | None) -> dict[str, Any] | None:
             "tokens_per_second_per_gpu": of.step.per_gpu,
             "mfu": of.step.mfu,
             "mfu_convention": DEFAULT,
+            "link_bytes_per_second_per_gpu": of.step.moved,
+            "link_wait_share": of.step.exposed,
             "parts": _parts(of.step.parts),
             "band": band("train"),
         }
@@ -134,6 +146,7 @@ def data(of: Speed | None) -> dict[str, Any] | None:
             "between_failures_seconds": of.saving.between_failures,
         }
     found["read_bytes_per_second"] = of.read
+    found["cpu_cores"] = of.cores
     found["power"] = {"gpus_watts": of.power.gpus, "host_watts": of.power.host, "formula": of.power.formula}
     return found
 

@@ -155,6 +155,7 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
 def _machine(kind: MachineKind, card: Card, nodes: int) -> Hardware:
     """A machine of the catalogue with what surrounds its GPUs."""
     data = [disks for disks in kind.disks if not disks.system]
+    cpu = find("cpus", kind.cpu.kind, CpuKind)
     nic = find("nics", kind.nics.kind, NicKind) if kind.nics else None
     return Hardware(
         card,
@@ -165,7 +166,8 @@ def _machine(kind: MachineKind, card: Card, nodes: int) -> Hardware:
         nic_rate=nic.rate_gbit * 10**9 // 8 if nic else 0,
         disks=sum(disks.count for disks in data),
         disk_rate=int(min((find("disks", disks.kind, DiskKind).write_gbs for disks in data), default=0) * 1e9),
-        cpu_watts=kind.cpu.sockets * find("cpus", kind.cpu.kind, CpuKind).power_w,
+        cpu_watts=kind.cpu.sockets * cpu.power_w,
+        cores=kind.cpu.sockets * cpu.cores,
     )
 
 

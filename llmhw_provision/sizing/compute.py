@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from llmhw_provision.model import Architecture
@@ -28,6 +28,7 @@ class Part:
     seconds: float
     formula: str
     source: str
+    moved: float = 0.0  # bytes that each GPU sends
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,16 @@ class Step:
     def per_gpu(self) -> float:
         """Tokens per second of one GPU."""
         return self.tokens_per_second / self.gpus
+
+    @property
+    def moved(self) -> float:
+        """Bytes per second that each GPU sends on average, whether hidden or not."""
+        return sum(part.moved for part in self.parts) / self.seconds
+
+    @property
+    def exposed(self) -> float:
+        """Share of the step, 0 to 1, in which a GPU only waits for its links."""
+        return sum(part.seconds for part in self.parts if part.moved) / self.seconds
 
     @property
     def mfu(self) -> float:
@@ -180,7 +191,7 @@ def _traffic(of: Setting, name: str, size: float, kind: str, ways: int, inner: i
     bus = of.links.bus(ways, inner=inner, collective=kind)  # type: ignore[arg-type]
     volume = size * factor(kind, ways)  # type: ignore[arg-type]
     text = f"{kind} over {ways}: {volume / 1e9:,.2f} GB / {bus / 1e9:,.0f} GB/s × {100 * exposed:.0f} % not hidden"
-    return Part(name, exposed * volume / bus, text, f"{_MEGATRON}; {_RING}")
+    return Part(name, exposed * volume / bus, text, f"{_MEGATRON}; {_RING}", volume)
 
 
 def _sharding(of: Setting) -> list[Part]:
@@ -201,7 +212,7 @@ def _sharding(of: Setting) -> list[Part]:
     part = _traffic(of, name, size, "all-gather", ranks, layout.tp * (layout.cp if layout.zero == 0 else 1), 1.0)
     hidden = of.use.exposed_shard
     text = f"{part.formula.rpartition(' × ')[0]} × {100 * hidden:.0f} % not hidden"
-    return [Part(name, part.seconds * hidden, text, f"ZeRO, arXiv 1910.02054, section 7; {_RING}")]
+    return [replace(part, seconds=part.seconds * hidden, formula=text, source=f"ZeRO, arXiv 1910.02054; {_RING}")]
 
 
 def _optimizer(of: Setting) -> list[Part]:

@@ -33,6 +33,7 @@ class Hardware:
     disks: int = 0  # that are not the system's
     disk_rate: int = 0  # bytes/s that one of them writes
     cpu_watts: int = 0
+    cores: int = 0
 
     @property
     def all_gpus(self) -> int:

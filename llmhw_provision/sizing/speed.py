@@ -9,9 +9,18 @@ from llmhw_provision.sizing.chips import Chip, chip_of
 from llmhw_provision.sizing.compute import Part, Step, training_step
 from llmhw_provision.sizing.decode import Serving, decode_step, prefill
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.job import Job
 from llmhw_provision.sizing.network import Links
 from llmhw_provision.sizing.power import Power, power
 from llmhw_provision.sizing.terms import Term
+
+WORKERS = 4  # data loader processes per GPU, as in the term of host memory
+CORES = "one process and four data loader workers per GPU, two for the system; vLLM: one per GPU and its API server"
+
+
+def cores(job: Job, gpus: int) -> int:
+    """Cores that one host with `gpus` GPUs keeps busy."""
+    return gpus * (1 + WORKERS) + 2 if job.trains else gpus + 2
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,9 @@ class Speed:
     read: float  # bytes/s of tokens
     power: Power
     hosts: int
+    cores: int  # of one host
+    cores_there: int  # 0 when they are not known
+    connected: bool  # whether the hosts' adapters are known
 
     @property
     def tokens_per_second(self) -> float:
@@ -75,7 +87,18 @@ def speed(found: Estimate, checkpoint: Term | None = None) -> Speed | None:
         nics=hardware.nics,
         disks=hardware.disks,
     )
-    return Speed(chip, step, served, _saving(hardware, checkpoint), rate, drawn, hardware.nodes)
+    return Speed(
+        chip=chip,
+        step=step,
+        served=served,
+        saving=_saving(hardware, checkpoint),
+        read=rate,
+        power=drawn,
+        hosts=hardware.nodes,
+        cores=cores(found.job, hardware.gpus),
+        cores_there=hardware.cores,
+        connected=hardware.nics > 0,
+    )
 
 
 def _links(hardware: Hardware, chip: Chip) -> Links:
