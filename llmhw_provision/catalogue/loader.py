@@ -53,6 +53,13 @@ class Gpu(Sourced):
     compute_capability: str
 
     @property
+    def nvlink_links(self) -> int:
+        """NVLink links of one card: each carries 50 GB/s both ways, from Blackwell on 100, on GA102 cards 28."""
+        major, minor = (int(part) for part in self.compute_capability.split("."))
+        each = 100.0 if major >= 10 else 28.125 if (major, minor) == (8, 6) else 50.0
+        return round(self.nvlink_gbs_both_ways / each)
+
+    @property
     def memory_bytes(self) -> int:
         """Memory in bytes as nvidia-smi shows it."""
         return self.memory_mib * 2**20

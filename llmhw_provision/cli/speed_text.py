@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from llmhw_provision.sizing.checkpoint import DALY, GPU_HOURS_PER_FAILURE, Saving
@@ -11,6 +12,10 @@ from llmhw_provision.sizing.flops import CONVENTIONS, DEFAULT
 from llmhw_provision.sizing.power import PUE, kilowatt_hours
 from llmhw_provision.sizing.speed import CORES, Speed
 from llmhw_provision.units import disk
+
+
+def _percent(kind: str) -> int:
+    return math.ceil(100 * band(kind))
 
 
 def duration(seconds: float) -> str:
@@ -27,7 +32,7 @@ def summary(of: Speed) -> list[str]:
     if of.step is not None:
         step = of.step
         lines.append(
-            f"about {step.tokens_per_second:,.0f} tokens/s ±{100 * band('train'):.0f} % "
+            f"about {step.tokens_per_second:,.0f} tokens/s ±{_percent('train')} % "
             f"({step.per_gpu:,.0f} per GPU, MFU {step.mfu:.2f} by {DEFAULT}) · step {duration(step.seconds)}"
             + (
                 f" · links {step.moved / 1e9:.3g} GB/s per GPU, {step.exposed:.0%} of the step waits"
@@ -38,7 +43,7 @@ def summary(of: Speed) -> list[str]:
     elif of.served is not None:
         served = of.served
         lines.append(
-            f"about {served.tokens_per_second:,.0f} tokens/s ±{100 * band('decode'):.0f} % "
+            f"about {served.tokens_per_second:,.0f} tokens/s ±{_percent('decode')} % "
             f"of {served.batch * served.replicas:,} requests · {duration(served.token_seconds)} per token · "
             f"first token after {duration(served.first.seconds)} (prompt of {served.prompt:,} tokens, no queue)"
         )
@@ -106,7 +111,7 @@ def explained(of: Speed) -> list[str]:
 
 def _errors() -> str:
     found = record()
-    return f"{found['source']}; {found['method']} within ±{100 * band('train'):.0f} % ({found['date']})"
+    return f"{found['source']}; {found['method']} within ±{_percent('train')} % ({found['date']})"
 
 
 def _part(part: Part) -> str:

@@ -105,7 +105,7 @@ def left_out(found: list[Run], start: Efficiency) -> list[float]:
 
 
 def decode_errors(data: dict[str, Any]) -> tuple[list[float], int]:
-    """Errors of decoding, whose coefficients are cited and not fitted here, and the number of sources."""
+    """Errors of decoding, whose coefficients stand in decode.py, and the number of sources."""
     errors, sources = [], set()
     for case in data["cases"]:
         if case["kind"] != "decode" or case.get("tolerance", {}).get("info"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmhw_provision.catalogue.loader import names
+from llmhw_provision.catalogue.loader import Gpu, find, names
 from llmhw_provision.errors import InputError
 from llmhw_provision.model import from_dimensions
 from llmhw_provision.sizing import flops
@@ -190,6 +190,15 @@ def test_every_card_has_speeds(name: str) -> None:
         "NVIDIA H100 80GB PCIe",
         "NVIDIA A100 80GB PCIe",
     )
+
+
+def test_nvlink_links() -> None:
+    """What nvidia-smi nvlink --status lists."""
+    counts = {name: find("gpus", name, Gpu).nvlink_links for name in names("gpus")}
+    assert {counts[name] for name in ("h100-sxm", "h200-sxm", "h20", "b200-sxm", "gb200")} == {18}
+    assert {counts[name] for name in ("a100-sxm-80", "a100-pcie-80", "h100-pcie", "h100-nvl")} == {12}
+    assert (counts["h800-sxm"], counts["a800-sxm-80"], counts["v100-sxm-32"]) == (8, 8, 6)
+    assert (counts["rtx-3090"], counts["rtx-a6000"], counts["rtx-5090"], counts["l20"]) == (4, 4, 0, 0)
 
 
 def test_cards_by_the_names_of_cases() -> None:
