@@ -45,7 +45,7 @@ def summary(of: Speed) -> list[str]:
         lines.append(
             f"about {served.tokens_per_second:,.0f} tokens/s ±{_percent('decode')} % "
             f"of {served.batch * served.replicas:,} requests · {duration(served.token_seconds)} per token · "
-            f"first token after {duration(served.first.seconds)} (prompt of {served.prompt:,} tokens, no queue)"
+            f"first token after {duration(served.first_seconds)} (prompt of {served.prompt:,} tokens, no queue)"
         )
     else:
         lines.append("speed: not predicted for jobs that generate and train in turn")
@@ -92,8 +92,8 @@ def explained(of: Speed) -> list[str]:
     if of.served is not None:
         lines.append(f"  token: {duration(of.served.token_seconds)} for {of.served.batch:,} requests of one replica")
         lines += [_part(part) for part in of.served.token]
-        lines.append("  first token")
-        lines.append(_part(of.served.first))
+        lines.append(f"  first token: {duration(of.served.first_seconds)} for a prompt of {of.served.prompt:,} tokens")
+        lines += [_part(part) for part in of.served.first]
     if of.saving is not None:
         saving = of.saving
         lines.append(f"  checkpoint: {duration(saving.seconds)} = {disk(saving.size)} / {saving.rate / 1e9:,.2f} GB/s")
@@ -136,11 +136,12 @@ def data(of: Speed | None) -> dict[str, Any] | None:
         }
     if of.served is not None:
         found |= {
-            "first_token_seconds": of.served.first.seconds,
+            "first_token_seconds": of.served.first_seconds,
             "first_token_prompt": of.served.prompt,
             "token_seconds": of.served.token_seconds,
             "requests": of.served.batch * of.served.replicas,
-            "parts": _parts((*of.served.token, of.served.first)),
+            "parts": _parts(of.served.token),
+            "first_token_parts": _parts(of.served.first),
             "band": band("decode"),
         }
     if of.saving is not None:

@@ -11,6 +11,7 @@ from llmhw_provision.sizing.chips import Chip
 from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.formats import Format, format_of
 from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.network import Links, factor
 
 Engine = Literal["compiled", "vllm", "vllm-0.6", "eager"]
 # Seconds per layer and step that neither tensor parallelism nor quantisation shortens: kernel starts, all-reduce,
@@ -34,6 +35,7 @@ class Serving:
     context: int = 0
     cache: str = "bf16"
     engine: Engine = "compiled"
+    host_gpus: int = 8
 
     @property
     def form(self) -> Format:
@@ -93,17 +95,29 @@ def decode_step(of: Serving) -> tuple[Part, ...]:
         else Part("computing", work / rate, f"{work / 1e12:,.2f} TFLOP / {rate / 1e12:,.0f} TFLOP/s", _TWO_TERM),
         Part("per layer", fixed, f"{of.model.layers} layers × {PER_LAYER[of.engine] * 1e6:.0f} µs", _TWO_TERM),
     ]
-    return tuple(found)
+    return (*found, *_reduced(of, of.batch))
 
 
-def prefill(of: Serving, prompt: int) -> Part:
-    """Seconds of one prompt alone on one replica; 4-bit and 8-bit weights are computed in 16 bits."""
+def prefill(of: Serving, prompt: int) -> tuple[Part, ...]:
+    """Seconds of one prompt alone on one replica; 4-bit and 8-bit integers are computed in 16 bits."""
     fp8 = of.form.name.startswith("fp8") and of.chip.peak_fp8 > 0
     rate = of.chip.top(fp8=fp8) * of.chip.clock * PREFILL * of.layout.tp
     work = flops.prefill_flops(of.model, prompt)
     fixed = PER_LAYER[of.engine] * of.model.layers
     text = f"{work / 1e12:,.2f} TFLOP / {rate / 1e12:,.0f} TFLOP/s + {fixed * 1e3:.1f} ms"
-    return Part("prompt", work / rate + fixed, text, "2N per token and causal attention at half of the peak")
+    source = "2N per token and causal attention at half of the peak"
+    return (Part("prompt", work / rate + fixed, text, source), *_reduced(of, prompt))
+
+
+def _reduced(of: Serving, tokens: int) -> tuple[Part, ...]:
+    """Two all-reduces per layer with tensor parallelism, which nothing hides."""
+    ways = of.layout.tp
+    if ways == 1:
+        return ()
+    bus = Links(of.chip, of.host_gpus).bus(ways, collective="all-reduce")
+    size = 2 * of.model.layers * 2 * of.model.hidden * tokens * factor("all-reduce", ways)
+    text = f"2 all-reduces × {of.model.layers} layers over {ways}: {size / 1e9:,.3f} GB / {bus / 1e9:,.0f} GB/s"
+    return (Part("tensor parallel", size / bus, text, "Megatron-LM, arXiv 1909.08053, section 3", size),)
 
 
 def step_seconds(of: Serving) -> float:
@@ -113,4 +127,4 @@ def step_seconds(of: Serving) -> float:
 
 def end_to_end(of: Serving, prompt: int, new: int) -> float:
     """Tokens per second of one request from its arrival to its last token."""
-    return new / (prefill(of, prompt).seconds + new * step_seconds(of))
+    return new / (sum(part.seconds for part in prefill(of, prompt)) + new * step_seconds(of))

@@ -28,10 +28,15 @@ class Served:
     """Serving by `replicas` equal groups of GPUs, each with its share of the requests."""
 
     prompt: int
-    first: Part
+    first: tuple[Part, ...]
     token: tuple[Part, ...]
     batch: int
     replicas: int
+
+    @property
+    def first_seconds(self) -> float:
+        """Seconds until the first token of a prompt that waits for nobody."""
+        return sum(part.seconds for part in self.first)
 
     @property
     def token_seconds(self) -> float:
@@ -125,6 +130,7 @@ def _served(found: Estimate, chip: Chip) -> Served:
         batch=job.concurrency,
         context=job.context,
         cache=job.kv,
+        host_gpus=found.hardware.gpus,
         engine="vllm" if job.runtime == "vllm" else "eager",
     )
     prompt = job.prompt or job.context

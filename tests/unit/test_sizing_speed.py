@@ -122,7 +122,32 @@ def test_quantised_weights_speed_up_tokens_but_not_prompts() -> None:
     base = Serving(LLAMA, "bf16", Layout(), chip_of("a100-sxm-80"))
     small = replace(base, weights="int4")
     assert step_seconds(small) < step_seconds(base)
-    assert prefill(small, 4096).seconds == prefill(base, 4096).seconds
+    assert prefill(small, 4096)[0].seconds == prefill(base, 4096)[0].seconds
+
+
+def test_tensor_parallelism_over_pcie_delays_prompts() -> None:
+    bridged = Serving(LLAMA, "bf16", Layout(tp=4, gpus=4), chip_of("h100-pcie"), host_gpus=4)
+    switched = replace(bridged, chip=replace(bridged.chip, nvlink=450e9, switched=True, domain=8))
+    waits = [prefill(of, 8192)[1].seconds for of in (bridged, switched)]
+    assert waits[0] == pytest.approx(2 * 32 * 2 * 4096 * 8192 * 1.5 / (0.4 * 63e9))
+    assert waits[1] == pytest.approx(waits[0] * 0.4 * 63 / 360)
+
+
+def test_work_of_a_training_step() -> None:
+    """6N in full, 4N with frozen weights, 2N more where everything is recomputed; fused attention is causal."""
+    body = flops.matrix_parameters(LLAMA)
+    assert body == LLAMA.parameters - 128_256 * 4096
+    scores = 32 * 4096 * 2048
+    full = flops.training_work(LLAMA, Job(sequence=2048), Layout())
+    assert (full.matrices, full.experts, full.attention) == (6 * body, 0, 2 * scores * 3.5)
+    assert flops.training_work(LLAMA, Job(method="lora"), Layout()).matrices == 4 * body
+    again = flops.training_work(LLAMA, Job(sequence=2048), Layout(recompute="full"))
+    assert (again.matrices, again.attention) == (8 * body, 2 * scores * 4.5)
+    stored = flops.training_work(LLAMA, Job(sequence=2048, flash=False), Layout())
+    assert stored.attention == 12 * scores
+    mixtral = model("mixtral-8x7b")
+    mixture = flops.training_work(mixtral, Job(), Layout())
+    assert mixture.matrices + mixture.experts == 6 * flops.matrix_parameters(mixtral)
 
 
 def test_a_mixture_reads_the_experts_that_its_batch_visits() -> None:
