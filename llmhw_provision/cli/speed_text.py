@@ -8,7 +8,7 @@ from typing import Any
 from llmhw_provision.sizing.checkpoint import DALY, GPU_HOURS_PER_FAILURE, Saving
 from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.efficiency import band, record
-from llmhw_provision.sizing.flops import CONVENTIONS, DEFAULT
+from llmhw_provision.sizing.flops import CONVENTIONS
 from llmhw_provision.sizing.power import PUE, kilowatt_hours
 from llmhw_provision.sizing.speed import CORES, Speed
 from llmhw_provision.units import disk
@@ -33,7 +33,7 @@ def summary(of: Speed) -> list[str]:
         step = of.step
         lines.append(
             f"about {step.tokens_per_second:,.0f} tokens/s ±{_percent('train')} % "
-            f"({step.per_gpu:,.0f} per GPU, MFU {step.mfu:.2f} by {DEFAULT}) · step {duration(step.seconds)}"
+            f"({step.per_gpu:,.0f} per GPU, MFU {step.mfu:.2f} by {step.convention}) · step {duration(step.seconds)}"
             + (
                 f" · links {step.moved / 1e9:.3g} GB/s per GPU, {step.exposed:.0%} of the step waits"
                 if step.moved
@@ -88,7 +88,7 @@ def explained(of: Speed) -> list[str]:
             f"    {step.per_gpu:,.1f} tokens/s per GPU × {step.model_flops / 1e9:,.2f} GFLOP "
             f"/ {step.top / 1e12:,.0f} TFLOP/s = MFU {step.mfu:.3f}"
         )
-        lines.append(f"{'':50}{DEFAULT}: {CONVENTIONS[DEFAULT]}; recomputation not counted")
+        lines.append(f"{'':50}{step.convention}: {CONVENTIONS[step.convention]}; recomputation not counted")
     if of.served is not None:
         lines.append(f"  token: {duration(of.served.token_seconds)} for {of.served.batch:,} requests of one replica")
         lines += [_part(part) for part in of.served.token]
@@ -128,7 +128,7 @@ def data(of: Speed | None) -> dict[str, Any] | None:
             "step_seconds": of.step.seconds,
             "tokens_per_second_per_gpu": of.step.per_gpu,
             "mfu": of.step.mfu,
-            "mfu_convention": DEFAULT,
+            "mfu_convention": of.step.convention,
             "link_bytes_per_second_per_gpu": of.step.moved,
             "link_wait_share": of.step.exposed,
             "parts": _parts(of.step.parts),

@@ -9,7 +9,9 @@ from llmhw_provision.model import Architecture
 from llmhw_provision.sizing import flops
 from llmhw_provision.sizing.chips import BANDWIDTH_REACHED
 from llmhw_provision.sizing.efficiency import Efficiency, fitted
+from llmhw_provision.sizing.formats import format_of
 from llmhw_provision.sizing.job import Job, Layout, under
+from llmhw_provision.sizing.need import base_format
 from llmhw_provision.sizing.network import PCIE_COPY, Links, factor
 from llmhw_provision.sizing.shards import held
 from llmhw_provision.sizing.states import lora_parameters, optimizer_bytes, weight_bytes
@@ -38,7 +40,8 @@ class Step:
     parts: tuple[Part, ...]
     tokens: int  # of all GPUs together
     gpus: int
-    model_flops: float  # per token, convention of `flops.DEFAULT`
+    model_flops: float  # per token, as `convention` counts
+    convention: flops.Convention
     top: float  # FLOP/s of one GPU against which MFU is counted
 
     @property
@@ -101,11 +104,12 @@ def training_step(
 ) -> Step:
     """Time of a step of `job`: computing, memory traffic, exposed communication, bubble, optimizer, offload."""
     of = Setting(model, under(job, layout), layout, links, fp8 or job.scheme == "fp8", use or fitted())
-    inner = [*_products(of), _attention(of), *_elementwise(of), *_tensor(of), *_experts(of)]
+    inner = [*_products(of), _attention(of), *_elementwise(of), *_dequantised(of), *_tensor(of), *_experts(of)]
     bubble = _bubble(of, sum(part.seconds for part in inner))
     parts = tuple(part for part in (*inner, bubble, *_sharding(of), *_optimizer(of)) if part.seconds > 0)
-    counted = flops.per_token(model, job.sequence)
-    return Step(parts, of.batch * layout.dp, layout.gpus, counted, links.chip.top(fp8=of.fp8))
+    convention: flops.Convention = flops.DEFAULT if job.method == "full" else flops.FROZEN
+    counted = flops.per_token(model, job.sequence, convention)
+    return Step(parts, of.batch * layout.dp, layout.gpus, counted, convention, links.chip.top(fp8=of.fp8))
 
 
 def bubble_share(pp: int, micro_batches: int, vpp: int = 1) -> Fraction:
@@ -149,6 +153,22 @@ def _elementwise(of: Setting) -> list[Part]:
         text = f"{of.tokens:,.0f} tokens × {of.use.scores:.1f} × {scores / 1e6:,.2f} MB / {bandwidth / 1e9:,.0f} GB/s"
         found.append(Part("stored scores", of.tokens * of.use.scores * scores / bandwidth, text, _MEGATRON))
     return found
+
+
+def _dequantised(of: Setting) -> list[Part]:
+    """Frozen quantised weights become 16-bit ones before every product: read, written, and read again."""
+    if of.job.method == "full":
+        return []
+    form = format_of(of.model, base_format(of.job))
+    if not form.quantised:
+        return []
+    layout = of.layout
+    count = sum(matrix.weights for matrix in of.model.matrices if matrix.group in form.groups) / (layout.tp * layout.pp)
+    passes = layout.micro_batches * (3 if layout.recompute == "full" else 2)
+    each = float(form.bits) / 8 + 2 + 2
+    bandwidth = of.links.chip.bandwidth * BANDWIDTH_REACHED
+    text = f"{passes} passes × {count:,.0f} weights × {each:.2f} B / {bandwidth / 1e9:,.0f} GB/s"
+    return [Part("dequantisation", passes * count * each / bandwidth, text, "QLoRA, arXiv 2305.14314, section 3")]
 
 
 def _stage_tokens(of: Setting) -> float:

@@ -8,13 +8,15 @@ from typing import Literal
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.job import Job, Layout
 
-Convention = Literal["6N", "6N+12Lhs", "6N+6Lhs"]
+Convention = Literal["6N", "6N+12Lhs", "6N+6Lhs", "4N+12Lhs"]
 CONVENTIONS: dict[Convention, str] = {
     "6N": "Kaplan et al. 2020, arXiv 2001.08361: attention left out",
     "6N+12Lhs": "PaLM, arXiv 2204.02311, appendix B: all parameters, the whole square of attention",
     "6N+6Lhs": "NeMo: without the input embedding, half of the square, which is what a causal mask leaves",
+    "4N+12Lhs": "PaLM's without the gradients of frozen weights, for adapters",
 }
 DEFAULT: Convention = "6N+12Lhs"
+FROZEN: Convention = "4N+12Lhs"
 _BACKWARD_FUSED = 2.5  # of the forward pass: FlashAttention computes scores again, arXiv 2205.14135
 
 
@@ -34,8 +36,8 @@ def per_token(model: Architecture, sequence: int, convention: Convention = DEFAU
     """FLOPs of forward and backward per token as `convention` counts them; recomputation is never counted."""
     if convention == "6N+6Lhs":
         return 6 * (model.active_parameters - model.vocab * model.hidden) + 6 * attended(model, sequence)
-    attention = 12 * attended(model, sequence) if convention == "6N+12Lhs" else 0
-    return 6 * model.active_parameters + attention
+    attention = 0 if convention == "6N" else 12 * attended(model, sequence)
+    return (4 if convention == "4N+12Lhs" else 6) * model.active_parameters + attention
 
 
 def hardware_ratio(model: Architecture, sequence: int, recompute: str, *, fused: bool = True) -> float:

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmhw_provision.catalogue.loader import Gpu, find, names
+from llmhw_provision.catalogue.loader import names
 from llmhw_provision.errors import InputError
 from llmhw_provision.model import from_dimensions
 from llmhw_provision.sizing import flops
 from llmhw_provision.sizing.calibrate_speed import BOUNDS, START, Run, fit, left_out
-from llmhw_provision.sizing.chips import chip_of, find_chip
+from llmhw_provision.sizing.chips import chip_of
 from llmhw_provision.sizing.compute import bubble_share, training_step
 from llmhw_provision.sizing.decode import Serving, decode_step, prefill, step_seconds
 from llmhw_provision.sizing.efficiency import FITTED, fitted, record
 from llmhw_provision.sizing.fewest import fewest
 from llmhw_provision.sizing.job import Job, Layout
-from llmhw_provision.sizing.network import Links, factor, seconds, sharding_volume
+from llmhw_provision.sizing.network import Links
 from llmhw_provision.sizing.record import SPEED
 from llmhw_provision.sizing.score import read_cases, score
 from tests.unit.sizing_setups import CASES, GPT3, model
@@ -182,78 +182,6 @@ def test_gpt3_iteration_as_the_paper_measured_it() -> None:
     assert step.seconds == pytest.approx(13.75, rel=0.1)
 
 
-def test_collectives() -> None:
-    assert factor("all-reduce", 8) == 2 * 7 / 8
-    assert factor("all-gather", 8) == factor("reduce-scatter", 8) == factor("all-to-all", 8) == 7 / 8
-    assert factor("all-reduce", 1) == 0
-    assert seconds(8e9, "all-reduce", 8, 480e9) == pytest.approx(8e9 * 1.75 / 480e9)
-    assert [sharding_volume(stage) for stage in range(4)] == [2, 2, 2, 3]
-
-
-def test_bus_bandwidth_by_link() -> None:
-    h200 = Links(chip_of("h200-sxm"))
-    assert h200.bus(8) == pytest.approx(361e9, rel=0.01)
-    assert h200.bus(8, collective="all-reduce") == pytest.approx(480e9)
-    assert Links(chip_of("h800-sxm")).bus(8) == pytest.approx(160e9)
-    assert h200.bus(64) == pytest.approx(360e9)  # a ring leaves each host on eight ports
-    assert h200.bus(8, inner=8) == pytest.approx(45e9)  # one rank per host
-    assert h200.bus(64, collective="all-to-all") == pytest.approx(45e9)
-    pairs = Links(chip_of("h100-pcie"), 4)
-    assert pairs.bus(2) == pytest.approx(240e9)  # inside a bridge
-    assert pairs.bus(4) == pytest.approx(0.4 * 63e9)  # over PCIe
-    assert Links(chip_of("rtx-5090"), 2).bus(2) == pytest.approx(0.4 * 63e9)
-    assert Links(chip_of("gb200")).bus(64) == pytest.approx(720e9)  # one domain of 72
-
-
-@pytest.mark.parametrize("name", names("gpus"))
-def test_every_card_has_speeds(name: str) -> None:
-    chip = chip_of(name)
-    assert 0 < chip.reached <= chip.peak
-    assert chip.reached_fp8 <= chip.peak_fp8
-    assert chip.bandwidth > 1e11
-    assert find_chip(chip.title.upper()).kind == name or chip.title in (
-        "NVIDIA H100 80GB PCIe",
-        "NVIDIA A100 80GB PCIe",
-    )
-
-
-def test_nvlink_links() -> None:
-    """What nvidia-smi nvlink --status lists."""
-    counts = {name: find("gpus", name, Gpu).nvlink_links for name in names("gpus")}
-    assert {counts[name] for name in ("h100-sxm", "h200-sxm", "h20", "b200-sxm", "gb200")} == {18}
-    assert {counts[name] for name in ("a100-sxm-80", "a100-pcie-80", "h100-pcie", "h100-nvl")} == {12}
-    assert (counts["h800-sxm"], counts["a800-sxm-80"], counts["v100-sxm-32"]) == (8, 8, 6)
-    assert (counts["rtx-3090"], counts["rtx-a6000"], counts["rtx-5090"], counts["l20"]) == (4, 4, 0, 0)
-
-
-def test_cards_by_the_names_of_cases() -> None:
-    known = {
-        "A100-80GB SXM": "a100-sxm-80",
-        "A100-40GB SXM": "a100-sxm-40",
-        "A100": "a100-sxm-80",
-        "H100-80GB SXM": "h100-sxm",
-        "H100-96GB HBM2e 500W": "h100-sxm",
-        "H200-141GB": "h200-sxm",
-        "H200": "h200-sxm",
-        "H20-96GB": "h20",
-        "H800-80GB": "h800-sxm",
-        "A800-80GB": "a800-sxm-80",
-        "V100-32GB": "v100-sxm-32",
-        "RTX 4090": "rtx-4090",
-        "RTX A6000": "rtx-a6000",
-        "DGX-GB300": "gb300",
-    }
-    assert {text: find_chip(text).kind for text in known} == known
-    with pytest.raises(InputError, match="48GB"):
-        find_chip("48GB")
-
-
-def test_a_power_limit_slows_products_but_not_memory() -> None:
-    limited, full = find_chip("A100-80GB SXM (330 W)"), find_chip("A100-80GB SXM")
-    assert limited.rate() == pytest.approx(full.rate() * (330 / 400) ** (1 / 3))
-    assert limited.bandwidth == full.bandwidth
-
-
 def test_optimizer_on_the_host_costs_time() -> None:
     job = Job()
     gpu = training_step(LLAMA, job, FSDP, LINKS)
@@ -261,6 +189,24 @@ def test_optimizer_on_the_host_costs_time() -> None:
     nvme = training_step(LLAMA, job, replace(FSDP, offload_optimizer=True, nvme=True), LINKS)
     assert gpu.seconds < host.seconds < nvme.seconds
     assert {part.name for part in host.parts} >= {"optimizer on the host", "gradients and parameters over PCIe"}
+
+
+def test_adapters_are_counted_without_gradients_of_frozen_weights() -> None:
+    lora = training_step(LLAMA, Job(method="lora"), FSDP, LINKS)
+    full = training_step(LLAMA, Job(), FSDP, LINKS)
+    assert (lora.convention, full.convention) == ("4N+12Lhs", "6N+12Lhs")
+    assert lora.per_gpu > full.per_gpu
+    assert full.model_flops - lora.model_flops == 2 * LLAMA.active_parameters
+
+
+def test_quantised_weights_are_unpacked_for_every_pass() -> None:
+    one = Layout(micro_batches=4)
+    step = training_step(LLAMA, Job(method="qlora"), one, LINKS)
+    again = training_step(LLAMA, Job(method="qlora"), replace(one, recompute="full"), LINKS)
+    parts = [next(part.seconds for part in of.parts if part.name == "dequantisation") for of in (step, again)]
+    assert parts[0] == pytest.approx(4 * 2 * LLAMA.linear_parameters * (0.516 + 4) / (0.85 * 3.35e12), rel=0.001)
+    assert parts[1] == pytest.approx(1.5 * parts[0])
+    assert "dequantisation" not in {part.name for part in training_step(LLAMA, Job(method="lora"), one, LINKS).parts}
 
 
 def test_fewest_gpus() -> None:
@@ -343,3 +289,14 @@ def test_speeds_of_the_vocabulary_are_answered() -> None:
         precision="fp8",
     )
     assert 2.664 / 2 < hours < 2.664 * 2
+
+
+@pytest.mark.parametrize("name", names("models"))
+def test_every_model_has_a_finite_speed(name: str) -> None:
+    found = model(name)
+    step = training_step(found, Job(), replace(FSDP, gpus=64), LINKS)
+    assert 0 < step.mfu < 1
+    serving = Serving(found, "bf16", Layout(), LINKS.chip, batch=4, context=4096, engine="vllm")
+    assert 0 < step_seconds(serving) < 10
+    assert 0 < flops.matrix_parameters(found) <= found.active_parameters
+    assert serving.read <= 2 * found.parameters
