@@ -236,25 +236,26 @@ def _sharding(of: Setting) -> list[Part]:
 
 
 def _optimizer(of: Setting) -> list[Part]:
+    """States read and written once, on the GPU or on its host; parameters that live in the host come every pass."""
     layout, chip = of.layout, of.links.chip
-    count = (
-        sum(part.divided if layout.zero else part.parameters for part in held(of.model, layout, layout.stages[0]))
-        if of.job.method == "full"
-        else lora_parameters(of.model, of.job) / (layout.tp * layout.pp * (layout.shards if layout.zero else 1))
-    )
+    parts = held(of.model, layout, layout.stages[0])
+    share = sum(part.divided if layout.zero else part.parameters for part in parts)
+    ways = layout.tp * layout.pp * (layout.shards if layout.zero else 1)
+    count = share if of.job.method == "full" else lora_parameters(of.model, of.job) / ways
     each = 2 * float(optimizer_bytes(of.job)) + 2 * weight_bytes(of.job)
-    found = []
-    if not layout.offload_optimizer:
+    if layout.offload_optimizer:
+        found = _on_host(of, count, each)
+    else:
         bandwidth = chip.bandwidth * BANDWIDTH_REACHED
         text = f"{count:,.0f} parameters × {each:.0f} B / {bandwidth / 1e9:,.0f} GB/s"
-        found.append(Part("optimizer", count * each / bandwidth, text, "states read and written once"))
-    else:
-        found += _on_host(of, count, each)
+        found = [Part("optimizer", count * each / bandwidth, text, "states read and written once")]
     if layout.offload_params:
         copy = _NVME_BANDWIDTH if layout.nvme else PCIE_COPY[chip.pcie]
-        size = 2 * count * 2 * layout.micro_batches
-        text = f"{size / 1e9:,.2f} GB / {copy / 1e9:,.1f} GB/s"
-        found.append(Part("parameters from the host", size / copy, text, "ZeRO-Infinity, arXiv 2104.07857"))
+        passes = 2 * layout.micro_batches
+        text = f"{passes} passes × {share:,.0f} parameters × 2 B / {copy / 1e9:,.1f} GB/s"
+        found.append(
+            Part("parameters from the host", passes * share * 2 / copy, text, "ZeRO-Infinity, arXiv 2104.07857")
+        )
     return found
 
 

@@ -191,6 +191,15 @@ def test_optimizer_on_the_host_costs_time() -> None:
     assert {part.name for part in host.parts} >= {"optimizer on the host", "gradients and parameters over PCIe"}
 
 
+def test_frozen_weights_in_the_host_come_with_every_pass() -> None:
+    job = Job(method="lora")
+    away = replace(FSDP, offload_optimizer=True, offload_params=True, micro_batches=3)
+    step = training_step(LLAMA, job, away, LINKS)
+    part = next(part for part in step.parts if part.name == "parameters from the host")
+    assert part.seconds == pytest.approx(3 * 2 * 2 * LLAMA.parameters / 8 / 55.4e9, rel=0.001)
+    assert step.seconds > training_step(LLAMA, job, replace(FSDP, micro_batches=3), LINKS).seconds
+
+
 def test_adapters_are_counted_without_gradients_of_frozen_weights() -> None:
     lora = training_step(LLAMA, Job(method="lora"), FSDP, LINKS)
     full = training_step(LLAMA, Job(), FSDP, LINKS)
