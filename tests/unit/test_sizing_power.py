@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmhw_provision.sizing.checkpoint import PER_WRITER, Saving, interval, read_rate, token_bytes, write_rate
@@ -18,6 +18,7 @@ def test_interval_is_youngs() -> None:
     assert interval(1000, 100) == 1000  # never shorter than one takes
 
 
+@settings(deadline=None)
 @given(size=st.integers(1, 10**13), gpus=st.integers(1, 100_000), other=st.floats(0.2, 5))
 def test_no_other_interval_loses_less(size: int, gpus: int, other: float) -> None:
     saving = Saving(size, 1e10, gpus)

@@ -59,6 +59,7 @@ def runs(draw: st.DrawFn) -> tuple[Job, Layout]:
     return job, layout
 
 
+@settings(deadline=None)
 @given(run=runs())
 def test_parts_of_a_step_sum_to_it_and_shares_to_one(run: tuple[Job, Layout]) -> None:
     step = training_step(LLAMA, *run, LINKS)
@@ -69,6 +70,7 @@ def test_parts_of_a_step_sum_to_it_and_shares_to_one(run: tuple[Job, Layout]) ->
     assert step.tokens_per_second == pytest.approx(step.per_gpu * run[1].gpus)
 
 
+@settings(deadline=None)
 @given(run=runs(), faster=st.floats(1.01, 4))
 def test_more_flops_bandwidth_or_links_never_slow_a_step(run: tuple[Job, Layout], faster: float) -> None:
     chip = LINKS.chip
@@ -79,6 +81,7 @@ def test_more_flops_bandwidth_or_links_never_slow_a_step(run: tuple[Job, Layout]
     assert training_step(LLAMA, *run, replace(LINKS, nic=LINKS.nic * faster)).seconds <= before * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(run=runs())
 def test_recomputation_only_costs_and_more_micro_batches_shrink_the_bubble(run: tuple[Job, Layout]) -> None:
     job, layout = run
@@ -90,6 +93,7 @@ def test_recomputation_only_costs_and_more_micro_batches_shrink_the_bubble(run: 
     assert more.per_gpu >= once.per_gpu * (1 - 1e-9)
 
 
+@settings(deadline=None)
 @given(pp=st.integers(1, 64), count=st.integers(1, 512), vpp=st.integers(1, 8))
 def test_bubble_is_the_papers(pp: int, count: int, vpp: int) -> None:
     """Of the whole time (p - 1) / (m + p - 1) for 1F1B; interleaving divides the idle time by v."""
@@ -108,6 +112,7 @@ def test_a_larger_batch_serves_more_tokens_and_none_faster() -> None:
     assert decode_step(replace(one, batch=4096, context=1))[0].name == "computing"
 
 
+@settings(deadline=None)
 @given(batch=st.integers(1, 64), tp=st.sampled_from([1, 2, 4, 8]), faster=st.floats(1.01, 4))
 def test_more_memory_bandwidth_or_tensor_parallelism_never_slow_decoding(batch: int, tp: int, faster: float) -> None:
     chip = chip_of("h100-sxm")
