@@ -11,7 +11,6 @@ from llmhw_provision.sizing.chips import BANDWIDTH_REACHED
 from llmhw_provision.sizing.efficiency import Efficiency, fitted
 from llmhw_provision.sizing.formats import format_of
 from llmhw_provision.sizing.job import Job, Layout, under
-from llmhw_provision.sizing.need import base_format
 from llmhw_provision.sizing.network import PCIE_COPY, Links, factor
 from llmhw_provision.sizing.shards import held
 from llmhw_provision.sizing.states import lora_parameters, optimizer_bytes, weight_bytes
@@ -159,7 +158,8 @@ def _dequantised(of: Setting) -> list[Part]:
     """Frozen quantised weights become 16-bit ones before every product: read, written, and read again."""
     if of.job.method == "full":
         return []
-    form = format_of(of.model, base_format(of.job))
+    own = of.job.method == "qlora" and of.job.weights == "bf16"  # QLoRA quantises as it loads
+    form = format_of(of.model, "nf4-dq" if own else of.job.weights)
     if not form.quantised:
         return []
     layout = of.layout
