@@ -9,9 +9,12 @@ from pathlib import Path
 
 from llmhw_provision.documents import write_atomic
 from llmhw_provision.errors import InputError
-from llmhw_provision.site import Host, Site
+from llmhw_provision.site import Host, Jump, Site
 
 CONNECT_TIMEOUT_S = 10
+JUMP = "_jump"  # no host can have this name
+# A connection that is silent for 150 s is given up: a cut of 90 s (a switch that restarts) is survived.
+_ALIVE_S, _ALIVE_COUNT = 15, 10
 
 
 def control_folder() -> Path:
@@ -32,22 +35,32 @@ def known_hosts_path(folder: Path) -> Path:
 def render_ssh_config(site: Site, folder: Path) -> str:
     """The ssh_config of `site`: every host under its own name, only the site's known_hosts trusted."""
     blocks = ["# written by llmhw-provision; changes are lost"]
-    blocks += [_host(host, folder) for host in site.hosts]
+    blocks += [_host(host, folder, jump=site.jump is not None) for host in site.hosts]
+    if site.jump:
+        blocks.append(_block(JUMP, site.jump, folder))
     blocks.append(_common(folder))
     return "\n\n".join(blocks) + "\n"
 
 
-def _host(host: Host, folder: Path) -> str:
+def _host(host: Host, folder: Path, *, jump: bool) -> str:
+    return _block(host.name, host, folder) + (f"\n    ProxyJump {JUMP}" if jump else "")
+
+
+def _block(name: str, machine: Host | Jump, folder: Path) -> str:
     lines = [
-        f"Host {host.name}",
-        f"    HostName {host.address}",
-        f"    Port {host.port}",
-        f"    User {host.user}",
+        f"Host {name}",
+        f"    HostName {machine.address}",
+        f"    Port {machine.port}",
+        f"    User {machine.user}",
     ]
-    if host.identity_file:
-        key = Path(os.path.abspath(folder)) / Path(host.identity_file).expanduser()  # noqa: PTH100
-        lines += [f"    IdentityFile {_quoted(key)}", "    IdentitiesOnly yes"]
+    if machine.identity_file:
+        lines += [f"    IdentityFile {_quoted(identity_path(machine.identity_file, folder))}", "    IdentitiesOnly yes"]
     return "\n".join(lines)
+
+
+def identity_path(name: str, folder: Path) -> Path:
+    """Where the private key called `name` in the site.yaml of `folder` lies."""
+    return Path(os.path.abspath(folder)) / Path(name).expanduser()  # noqa: PTH100
 
 
 def _common(folder: Path) -> str:
@@ -60,8 +73,8 @@ def _common(folder: Path) -> str:
             "    UpdateHostKeys no",
             "    BatchMode yes",
             f"    ConnectTimeout {CONNECT_TIMEOUT_S}",
-            "    ServerAliveInterval 15",
-            "    ServerAliveCountMax 4",
+            f"    ServerAliveInterval {_ALIVE_S}",
+            f"    ServerAliveCountMax {_ALIVE_COUNT}",
             "    ControlMaster auto",
             "    ControlPersist 120s",
             f'    ControlPath {_quoted(control_folder())[:-1]}/%C"',

@@ -1,24 +1,16 @@
-"""From evidence to a Machine: what this host is and what lies on its disks. Also the first contact with a host."""
+"""From evidence to a Machine: what this host is and what lies on its disks."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 from llmhw_provision.catalogue.loader import gpu_by_pci
-from llmhw_provision.connection import CONNECT_TIMEOUT_S, known_hosts_path
-from llmhw_provision.documents import write_atomic
-from llmhw_provision.errors import MachineError
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.machine import Array, Content, Disk, Gpus, Machine, Mount, PciDevice
 from llmhw_provision.probes import by_id, lsblk, lscpu, mdadm, mounts, pci, signatures, system
 from llmhw_provision.probes.lsblk import Block
 from llmhw_provision.probes.signatures import Signature
-from llmhw_provision.site import Host
 
 COMMANDS: tuple[Command, ...] = (
     *system.COMMANDS,
@@ -201,56 +193,3 @@ def _gpus(functions: tuple[PciDevice, ...]) -> tuple[Gpus, ...]:
         for pci_id in (f"{device.vendor_id}:{device.device_id}",)
     )
     return tuple(Gpus(kind=kind, count=count) for kind, count in sorted(kinds.items()))
-
-
-def enrol(host: Host, folder: Path, *, confirm: Callable[[Host, str], bool]) -> bool:
-    """Whether the key of `host` was fetched and accepted now; False when it was accepted before.
-
-    A known host is not asked again: ssh itself refuses it when its key has changed. `confirm` is shown the type
-    and SHA256 fingerprint of the key; when it says no, MachineError is raised and nothing is kept.
-    """
-    path = known_hosts_path(folder)
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    name = known_name(host)
-    if name in {name for line in text.splitlines() for name in line.partition(" ")[0].split(",")}:
-        return False
-    kind, key = fetch_key(host)
-    if not confirm(host, f"{kind} {fingerprint(key)}"):
-        raise MachineError(
-            f"{host.name} ({host.address}): host key not accepted",
-            "compare the fingerprint with the console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
-        )
-    write_atomic(path, f"{text}{name} {kind} {base64.b64encode(key).decode()}\n")
-    return True
-
-
-def known_name(host: Host) -> str:
-    """The name under which ssh looks the host's key up."""
-    return host.address if host.port == 22 else f"[{host.address}]:{host.port}"
-
-
-def fingerprint(key: bytes) -> str:
-    """SHA256 fingerprint as ssh prints it."""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
-
-
-def fetch_key(host: Host) -> tuple[str, bytes]:
-    """Type and bytes of the key the host shows, without logging in; raises MachineError when it cannot be asked."""
-    import socket
-
-    import paramiko
-
-    try:
-        connection = socket.create_connection((host.address, host.port), timeout=CONNECT_TIMEOUT_S)
-        transport = paramiko.Transport(connection)
-        try:
-            transport.start_client(timeout=CONNECT_TIMEOUT_S)
-            key = transport.get_remote_server_key()
-            return key.get_name(), key.asbytes()
-        finally:
-            transport.close()
-    except (OSError, EOFError, paramiko.SSHException) as error:
-        raise MachineError(
-            f"{host.name} ({host.address} port {host.port}): cannot be reached: {error}",
-            "check address, port, cable and firewall; is it switched on?",
-        ) from None

@@ -202,13 +202,20 @@ def read(
     *,
     address: str = "",
     origin: Origin = "machine",
+    password: str = "",
 ) -> Evidence:
-    """What `host` answers to `commands`, read in one round trip as root; raises MachineError when unreachable."""
+    """What `host` answers to `commands`, read in one round trip as root; raises MachineError when unreachable.
+
+    `password` is sudo's, where it asks for one: it goes through ssh's standard input, never into a command line.
+    """
     root = "sudo -n " if sudo else ""
     for command in commands:
         log.info("ssh -F %s %s %s", shlex.quote(str(ssh_config)), host, shlex.quote(root + command.line()))
     packed = base64.b64encode(script(commands).encode()).decode()
-    out, err, rc = _through_testinfra(host, f"echo {packed} | base64 -d | {root}sh", ssh_config, address)
+    line = f"echo {packed} | base64 -d | {root}sh"
+    if sudo and password:  # standard input belongs to sudo, so the script cannot come by it
+        line = f"sudo -S -p '' sh -c \"$(echo {packed} | base64 -d)\""
+    out, err, rc = _through_testinfra(host, line, ssh_config, address, given=f"{password}\n" if password else "")
     try:
         results = parse_frames(out, commands)
     except (ValueError, KeyError) as error:
@@ -216,13 +223,23 @@ def read(
     return Evidence(host, origin, results, _now())
 
 
-def _through_testinfra(host: str, line: str, ssh_config: Path, address: str) -> tuple[bytes, bytes, int]:
-    import testinfra
+def _through_testinfra(
+    host: str, line: str, ssh_config: Path, address: str, *, given: str = ""
+) -> tuple[bytes, bytes, int]:
+    import subprocess
+
+    from testinfra.backend.ssh import SafeSshBackend
+
+    class Backend(SafeSshBackend):  # type: ignore[misc]
+        """testinfra's own leaves standard input empty."""
+
+        def run_local(self, command: str, *args: str) -> object:
+            argv = self.encode(self.quote(command, *args))
+            done = subprocess.run(argv, shell=True, input=given.encode(), capture_output=True, check=False)
+            return self.result(done.returncode, argv, done.stdout, done.stderr)
 
     # The file decides about ControlMaster and ControlPath, not testinfra.
-    backend = testinfra.get_host(
-        f"safe-ssh://{host}", ssh_config=str(ssh_config), controlpersist=0, timeout=CONNECT_TIMEOUT_S
-    ).backend
+    backend = Backend(host, ssh_config=str(ssh_config), controlpersist=0, timeout=CONNECT_TIMEOUT_S)
     # Else a greeting with an umlaut makes it ask the host for its encoding, by the same way, for ever.
     backend._encoding = "latin-1"
     try:
@@ -254,7 +271,7 @@ def _unreachable(host: str, address: str, ssh_config: Path, stderr: bytes) -> Ma
         )
     hints = {
         "Host key verification failed": "its key was never accepted: run discover, compare the fingerprint",
-        "Permission denied": "check user and identity_file in site.yaml; keys only, no passwords",
+        "Permission denied": "check user and identity_file in site.yaml; discover --ask-password lets the key in",
         "timed out": "check the address, the cable and the firewall; is it switched on?",
         "Connection refused": "no ssh server on that port; check port in site.yaml",
         "Could not resolve": "check the address in site.yaml",
@@ -267,9 +284,12 @@ def _unreachable(host: str, address: str, ssh_config: Path, stderr: bytes) -> Ma
 def _refused(host: str, address: str, rc: int, stderr: bytes, reason: str) -> MachineError:
     said = stderr.decode("utf-8", "replace").strip().splitlines()
     where = _name(host, address)
+    if any("incorrect password attempt" in line or "Sorry, try again" in line for line in said):
+        return MachineError(f"{where}: sudo does not accept that password", "run again with --ask-become-pass")
     if any("sudo" in line for line in said):
         return MachineError(
-            f"{where}: {said[-1]}", "the user needs sudo without a password (NOPASSWD), or set user: root in site.yaml"
+            f"{where}: {said[-1]}",
+            "run with --ask-become-pass, let the user sudo without a password (NOPASSWD), or set user: root",
         )
     if rc == 97:
         return MachineError(f"{where}: no temporary folder: {said[-1] if said else 'mktemp failed'}", "is / full?")
@@ -277,7 +297,12 @@ def _refused(host: str, address: str, rc: int, stderr: bytes, reason: str) -> Ma
 
 
 def read_site(
-    site: Site, folder: Path, commands_of: Mapping[str, Sequence[Command]], *, origin: Origin = "machine"
+    site: Site,
+    folder: Path,
+    commands_of: Mapping[str, Sequence[Command]],
+    *,
+    origin: Origin = "machine",
+    password: str = "",
 ) -> dict[str, Evidence]:
     """What each host of `commands_of` answers, hosts side by side; one that cannot be read is evidence saying so."""
     ssh_config = write_ssh_config(site, folder)
@@ -287,7 +312,9 @@ def read_site(
         host = hosts[name]
         try:
             sudo = host.user != "root"
-            return read(name, commands_of[name], ssh_config, sudo, address=host.address, origin=origin)
+            return read(
+                name, commands_of[name], ssh_config, sudo, address=host.address, origin=origin, password=password
+            )
         except MachineError as error:
             problem = error.problems[0]
             return Evidence(name, origin, {}, _now(), problem=problem.message, hint=problem.hint)

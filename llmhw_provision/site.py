@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from llmhw_provision.documents import Record
+from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.workload import MemorySize
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
@@ -64,6 +65,15 @@ class Host(Record):
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
     machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
+
+
+class Jump(Record):
+    """The machine that connections go through where hosts cannot be reached directly."""
+
+    address: Address
+    port: int = Field(default=22, ge=1, le=65535)
+    user: UserName = "root"
+    identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
 
 
 class Consent(Record):
@@ -129,7 +139,10 @@ class Site(Record):
     format: Literal[1] = Field(alias="schema", description="version of this file's form")
     site: HostName
     hosts: tuple[Host, ...] = Field(min_length=1, max_length=4096)
+    jump: Jump | None = Field(default=None, description="ssh goes through this machine")
     storage: Storage = Storage()
+    site_base: SiteBase = SiteBase()
+    host_tuning: SiteTuning = SiteTuning()
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

@@ -49,6 +49,15 @@ _REHEARSAL = tuple(
     )
 )
 PROOFS = {
+    "base-roles": Proof(
+        tests=(
+            "tests/roles/test_site_base.py",
+            "tests/roles/test_site_base_services.py",
+            "tests/roles/test_site_base_dnf.py",
+            "tests/roles/test_host_tuning.py",
+        ),
+        covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
+    ),
     "disk-faults": Proof(
         tests=(
             "tests/rehearsal/test_disk_refusals.py",
@@ -68,6 +77,21 @@ PROOFS = {
             "playbooks/storage.yml",
             "playbooks/initramfs.yml",
             *_REHEARSAL,
+        ),
+    ),
+    "apply-faults": Proof(
+        tests=("tests/roles/test_apply_faults_long.py",),
+        covers=(
+            "llmhw_provision/run",
+            "llmhw_provision/checks",
+            "llmhw_provision/probes",
+            "llmhw_provision/cli/apply.py",
+            "llmhw_provision/connection.py",
+            "llmhw_provision/evidence.py",
+            "llmhw_provision/first_contact.py",
+            "playbooks",
+            "tests/containers",
+            "tests/roles/test_apply_faults_long.py",
         ),
     ),
 }
@@ -126,10 +150,13 @@ def main() -> None:
 
 @main.command()
 @click.argument("name", type=click.Choice(list(PROOFS)))
-def run(name: str) -> None:
+@click.option("--part", "only", help="a piece of the part's name; all parts when left out")
+def run(name: str, only: str | None) -> None:
     """Run the parts of one proof that are not proven yet, and write its record after each."""
     proof, parts = PROOFS[name], recorded(name)
     for part in proof.tests:
+        if only and only not in part:
+            continue
         if part_status(proof, part, parts.get(part)) == "proven":
             click.echo(f"{part}: proven on {parts[part]['date']}")
             continue

@@ -6,18 +6,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmhw_provision import discover
-from llmhw_provision.checks import arrays, disks, filesystems, host, memory_fs, volume_watch
+from llmhw_provision.checks import (
+    access,
+    arrays,
+    base,
+    disks,
+    filesystems,
+    host,
+    in_use,
+    memory_fs,
+    package_state,
+    readiness,
+    tuning,
+    volume_watch,
+)
 from llmhw_provision.checks.model import LEVELS, Check, Finding, Level, Outcome
 from llmhw_provision.checks.texts import text_of
 from llmhw_provision.checks.views import NotThere, array_names, stripe_names, tmpfs_mounts, volume, volumes
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
-from llmhw_provision.probes import folders, initramfs, systemd, trim, xfs
+from llmhw_provision.probes import folders, initramfs, packages, processes, systemd, trim, xfs
+from llmhw_provision.probes import readiness as readiness_probes
 from llmhw_provision.probes import volume_watch as watch_probe
 from llmhw_provision.probes.reading import ProbeError
 
 CHECKS: tuple[Check, ...] = (
+    *access.CHECKS,
+    *in_use.CHECKS,
+    *package_state.CHECKS,
+    *readiness.CHECKS,
     *host.CHECKS,
+    *base.CHECKS,
+    *tuning.CHECKS,
     *disks.CHECKS,
     *arrays.CHECKS,
     *filesystems.CHECKS,
@@ -58,8 +78,9 @@ def items(plan: HostPlan, level: Level) -> Iterator[Item]:
 def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     """What must be read on the host to answer the checks of `level`."""
     if level == "before":
-        return discover.COMMANDS
+        return _before(plan)
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD, trim.COMMAND]
+    found += [*base.commands(plan), *tuning.commands(plan)]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
     if volumes(plan):
@@ -73,6 +94,18 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
     found.append(folders.stat_command(tuple(paths)))
     return tuple(found)
+
+
+def _before(plan: HostPlan) -> tuple[Command, ...]:
+    names = package_state.planned(plan)
+    return (
+        *discover.COMMANDS,
+        *processes.COMMANDS,
+        *packages.COMMANDS,
+        *((packages.candidates_command(names),) if names else ()),
+        *readiness_probes.COMMANDS,
+        readiness_probes.CLOCK,  # last: it is compared with the time at which the answer came
+    )
 
 
 def judge(item: Item, evidence: Evidence) -> Finding:
@@ -107,8 +140,11 @@ def judge(item: Item, evidence: Evidence) -> Finding:
 
 
 def judge_all(plan: HostPlan, evidence: Evidence, level: Level) -> tuple[Finding, ...]:
-    """All findings of `level` about one host."""
-    return tuple(judge(item, evidence) for item in items(plan, level))
+    """All findings of `level` about one host; before apply, one finding is enough for a host that cannot be read."""
+    asked = items(plan, level)
+    if level == "before" and evidence.problem:
+        asked = (item for item in asked if item.check.id == "access")
+    return tuple(judge(item, evidence) for item in asked)
 
 
 def _key(item: Item) -> str:

@@ -18,6 +18,7 @@ _VERBS = {
     "discover": "read the site's machines into observed/<host>.json",
     "plan": "decide everything; write plan.json and the inventory",
     "apply": "carry the plan out on the machines",
+    "runs": "list earlier runs, show how one ended",
     "verify": "check the machines against the plan",
     "report": "write the report of the last verify as HTML, JSON and JUnit",
     "schema": "print the form of workload.yaml, site.yaml, observed or plan",

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from llmhw_provision.cli.options import site_folder
-from llmhw_provision.discover import COMMANDS, enrol, observe
+from llmhw_provision.cli.options import become_password, secret, site_folder
+from llmhw_provision.connection import write_ssh_config
+from llmhw_provision.discover import COMMANDS, observe
 from llmhw_provision.documents import dump_json, read, write_atomic
 from llmhw_provision.errors import MachineError, Problem
 from llmhw_provision.evidence import Evidence, read_site, save
+from llmhw_provision.first_contact import enrol, let_key_in
 from llmhw_provision.machine import Disk, Machine
 from llmhw_provision.site import Host, Site
 from llmhw_provision.units import disk as disk_text
@@ -21,11 +23,21 @@ from llmhw_provision.units import memory
 @click.command("discover")
 @site_folder
 @click.option("--accept-host-keys", is_flag=True, help="Accept the ssh keys of new hosts without asking.")
+@click.option("--ask-password", is_flag=True, help="First contact: let the site's key in by a password login.")
+@click.option("--password-fd", type=int, metavar="N", help="Read that password from file descriptor N instead.")
+@become_password
 @click.option("--json", "as_json", is_flag=True, help="Print the machines as JSON.")
-def command(folder: Path, accept_host_keys: bool, as_json: bool) -> int:
-    """Read the site's machines: system, memory, disks and what they hold, GPUs. Changes nothing on them."""
+def command(
+    folder: Path, accept_host_keys: bool, ask_password: bool, password_fd: int | None, password: str, as_json: bool
+) -> int:
+    """Read the site's machines: system, memory, disks and what they hold, GPUs.
+
+    Changes nothing on them, except that --ask-password adds the site's public key to the user's authorized_keys.
+    """
     site = read(folder / "site.yaml", Site)
-    readings = _read(site, folder, accept_host_keys)
+    login = secret("login password", ask=ask_password, descriptor=password_fd)
+    reached, failed = _meet(site, folder, accept_host_keys, login)
+    readings = {**read_site(site, folder, dict.fromkeys(reached, COMMANDS), password=password), **failed}
     machines, problems = _observed(readings)
     for name, evidence in readings.items():
         if evidence.results:
@@ -42,17 +54,26 @@ def command(folder: Path, accept_host_keys: bool, as_json: bool) -> int:
     return 0
 
 
-def _read(site: Site, folder: Path, accept: bool) -> dict[str, Evidence]:
-    """One reading per host; hosts whose key cannot be fetched are evidence saying so."""
+def _meet(site: Site, folder: Path, accept: bool, login: str) -> tuple[list[str], dict[str, Evidence]]:
+    """Hosts whose key is known now, and for the others evidence that says why not."""
+    confirm = _accepted if accept else _asked
+    via = None
+    if site.jump:
+        jump = Host(name="jump", address=site.jump.address, port=site.jump.port)
+        enrol(jump, folder, confirm=confirm)
+        via = write_ssh_config(site, folder)
+    reached: list[str] = []
     failed: dict[str, Evidence] = {}
     for host in site.hosts:
         try:
-            enrol(host, folder, confirm=_accepted if accept else _asked)
+            enrol(host, folder, confirm=confirm, via=via)
+            if login:
+                let_key_in(host, folder, login, via=via)
+            reached.append(host.name)
         except MachineError as error:
             problem = error.problems[0]
             failed[host.name] = Evidence(host.name, "machine", {}, problem=problem.message, hint=problem.hint)
-    wanted = {host.name: COMMANDS for host in site.hosts if host.name not in failed}
-    return {**read_site(site, folder, wanted), **failed}
+    return reached, failed
 
 
 def _accepted(host: Host, shown: str) -> bool:

@@ -12,6 +12,7 @@ from llmhw_provision.documents import dump_json, read, write_atomic
 from llmhw_provision.errors import InputError, Problem
 from llmhw_provision.inventory import write_inventory
 from llmhw_provision.machine import Machine
+from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import ExpectedDisk, Plan
@@ -50,6 +51,11 @@ def make_plan(folder: Path) -> Plan:
         machine = _read(path, Machine, problems) if path.exists() else None
         if machine is not None:
             observed[host.name] = machine
+    if site is not None:
+        try:
+            require_files(site.site_base, folder)
+        except InputError as error:
+            problems.extend(error.problems)
     if problems or workload is None or site is None:
         raise InputError.of(problems)
     return build_plan(need(workload, resolve_model(workload.model, folder)), site, observed)

@@ -13,7 +13,7 @@ import click
 from llmhw_provision.checks.model import Level
 from llmhw_provision.checks.session import Session, run
 from llmhw_provision.checks.table import commands
-from llmhw_provision.cli.options import site_folder
+from llmhw_provision.cli.options import become_password, site_folder
 from llmhw_provision.connection import ssh_config_path
 from llmhw_provision.documents import dump_json, read
 from llmhw_provision.errors import InputError
@@ -42,8 +42,9 @@ from llmhw_provision.site import Site
     multiple=True,
     help="Judge this recording instead of reading its host; may be given once per host.",
 )
+@become_password
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def command(folder: Path, level: str, recorded: tuple[Path, ...], as_json: bool) -> int:
+def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str, as_json: bool) -> int:
     """Check the machines against plan.json; writes a report under runs/. Changes nothing on the machines."""
     asked = cast(Level, level)
     plan = read(folder / "plan.json", Plan)
@@ -58,7 +59,7 @@ def command(folder: Path, level: str, recorded: tuple[Path, ...], as_json: bool)
     out = create(folder / "runs", verb="verify").path
 
     def reader() -> Mapping[str, Evidence]:
-        found = _read(plan, site, folder, asked) if site else replayed
+        found = _read(plan, site, folder, asked, password) if site else replayed
         for name, evidence in found.items():
             save(evidence, out / "evidence" / f"{name}.json")
         return found
@@ -96,9 +97,10 @@ def _recordings(plan: Plan, paths: tuple[Path, ...]) -> dict[str, Evidence]:
     }
 
 
-def _read(plan: Plan, site: Site, folder: Path, level: Level) -> dict[str, Evidence]:
+def _read(plan: Plan, site: Site, folder: Path, level: Level, password: str) -> dict[str, Evidence]:
     known = {host.name for host in site.hosts}
     missing = [host.name for host in plan.hosts if host.name not in known]
     if missing:
         raise InputError(f"host {missing[0]!r} of plan.json is not in site.yaml", "run plan again")
-    return read_site(site, folder, {host.name: commands(host, level) for host in plan.hosts})
+    wanted = {host.name: commands(host, level) for host in plan.hosts}
+    return read_site(site, folder, wanted, password=password)

@@ -8,11 +8,13 @@ from llmhw_provision.catalogue.loader import MachineKind, find
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
 from llmhw_provision.machine import Machine
+from llmhw_provision.plan.base import plan_base
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.storage import plan_storage
+from llmhw_provision.plan.tuning import plan_tuning
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -74,6 +76,7 @@ def _machine(host: Host, observed: dict[str, Machine]) -> Machine:
 def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> tuple[HostPlan, tuple[Note, ...]]:
     machine = machines[host.name]
     notes = (*_sold_as(host, machine), *gpu_notes(host.name, machine, machines, need))
+    base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
     storage = plan_storage(host.name, machine, site.storage, need)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
@@ -89,15 +92,17 @@ def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> t
             memory_bytes=machine.memory_bytes,
             disks=storage.disks,
             roles=RoleConfigs(
+                site_base=base.config,
+                host_tuning=tuning.config,
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
-            reboots=int(arrays),
-            creates=storage.creates,
+            reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
+            creates=(*storage.creates, *base.creates, *tuning.creates),
             erases=storage.erases,
         ),
-        (*notes, *storage.notes, *(_reboot_notes(host.name) if arrays else ())),
+        (*notes, *base.notes, *tuning.notes, *storage.notes, *(_reboot_notes(host.name) if arrays else ())),
     )
 
 

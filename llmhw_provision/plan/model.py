@@ -8,6 +8,7 @@ from pydantic import Field
 
 from llmhw_provision.documents import Record
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
+from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 
@@ -36,6 +37,8 @@ class Threshold(Record):
 class RoleConfigs(Record):
     """What each role is given; a role that is absent is not run on the host."""
 
+    site_base: SiteBaseConfig | None = None
+    host_tuning: HostTuningConfig | None = None
     nvme_raid0: NvmeRaid0Config | None = None
     tmpfs: TmpfsConfig | None = None
     initramfs: InitramfsConfig | None = None

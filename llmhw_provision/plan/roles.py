@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from llmhw_provision.documents import Record
+from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 
 ById = Annotated[str, StringConstraints(pattern=r"^/dev/disk/by-id/[A-Za-z0-9_.:+=-]+$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,26}$")]
@@ -93,6 +94,8 @@ class InitramfsConfig(Record):
 
 
 ROLES: dict[str, type[Record]] = {
+    "site_base": SiteBaseConfig,
+    "host_tuning": HostTuningConfig,
     "nvme_raid0": NvmeRaid0Config,
     "tmpfs": TmpfsConfig,
     "initramfs": InitramfsConfig,

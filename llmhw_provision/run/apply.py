@@ -2,124 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from llmhw_provision.documents import dump_json, read, write_atomic
-from llmhw_provision.errors import InputError, Problem
-from llmhw_provision.plan.model import HostPlan, Plan
-from llmhw_provision.run import events, folder, lock, outcome, process
-from llmhw_provision.run.command import Choice, Command, Recording, ansible_playbook, build
+from llmhw_provision.documents import dump_json, write_atomic
+from llmhw_provision.run import folder, lock, outcome, process, record
+from llmhw_provision.run.command import Choice
+from llmhw_provision.run.orders import Order, recorded
+from llmhw_provision.run.playing import Playing
 from llmhw_provision.run.progress import Watcher
-
-_PLAN_LINE = re.compile(r"""^llmhw_plan:\s*["']?([0-9a-f]+)["']?\s*$""", re.MULTILINE)
-_ERROR_LINE = re.compile(r"^(?:\[ERROR\]|ERROR!):? *(\S.*(?:\nOrigin: .*)?)$", re.MULTILINE)
-_REASONS = Path(__file__).resolve().parent / "reboot_reasons.yml"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What apply is asked to do."""
-
-    site: Path
-    plan: Plan
-    choice: Choice
-    allow_reboot: bool = False
-
-    @property
-    def hosts(self) -> tuple[HostPlan, ...]:
-        """The hosts it concerns."""
-        return tuple(host for host in self.plan.hosts if not self.choice.limit or host.name in self.choice.limit)
-
-
-def prepare(site: Path, *, choice: Choice, allow_reboot: bool = False) -> Order:
-    """The order for `site`, once plan.json and the inventory are known to belong together; starts nothing."""
-    site = site.resolve()
-    plan = read(site / "plan.json", Plan)
-    if plan.origin == "purchase":
-        raise InputError(
-            f"{site / 'plan.json'}: made from catalogue machines, not from machines that were read",
-            f"llmhw-provision discover --site {shlex.quote(str(site))}, then llmhw-provision plan",
-        )
-    _same_plan(site, plan)
-    known = [host.name for host in plan.hosts]
-    problems = [
-        Problem(f"--limit {name}: the plan has no such host", f"hosts: {', '.join(known)}")
-        for name in choice.limit
-        if name not in known
-    ]
-    if problems:
-        raise InputError.of(problems)
-    return Order(site=site, plan=plan, choice=choice, allow_reboot=allow_reboot)
-
-
-def _same_plan(site: Path, plan: Plan) -> None:
-    """The inventory must have been written from this very plan.json."""
-    again = "run llmhw-provision plan again; it writes plan.json and the inventory together"
-    for name in ("hosts.yml", "group_vars/all.yml"):
-        if not (site / "inventory" / name).is_file():
-            raise InputError(f"{site / 'inventory' / name}: no such file", again)
-    path = site / "inventory" / "group_vars" / "all.yml"
-    found = _PLAN_LINE.search(path.read_text(encoding="utf-8", errors="replace"))
-    if found is None:
-        raise InputError(f"{path}: does not say which plan it was written from (llmhw_plan)", again)
-    if found[1] != plan.identity:
-        raise InputError(f"{path}: written from plan {found[1]}, but plan.json is {plan.identity}", again)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One run under way."""
-
-    order: Order
-    content: Path
-    folder: folder.RunFolder
-    lock: lock.Lock
-    stops: process.Stops
-    watcher: Watcher
-
-    def command(self, playbook: Path, choice: Choice, record: Path) -> Command:
-        recording = Recording(events=record, log=self.folder.log, scratch=self.folder.scratch)
-        return build(
-            playbook,
-            site=self.order.site,
-            content=self.content,
-            hosts=len(self.order.hosts),
-            choice=choice,
-            recording=recording,
-            program=ansible_playbook(),
-        )
-
-    def play(self, playbook: Path, choice: Choice, tally: outcome.Tally) -> int:
-        """Runs one playbook to its end, counting and showing its events; Ansible's exit status."""
-        command = self.command(playbook, choice, self.folder.events)
-        with self.folder.command.open("a", encoding="utf-8") as file:
-            file.write(command.line() + "\n")
-        tail = events.Tail(self.folder.events, skip=True)
-        told = self.stops.count
-
-        def tick() -> None:
-            nonlocal told
-            for event in tail.new():
-                tally.add(event)
-                self.watcher.show(event)
-            self.watcher.tick()
-            if self.stops.count > told:
-                told = self.stops.count
-                self.watcher.note(_stop_text(told))
-
-        return process.run(command, log=self.folder.log, lock=self.lock, stops=self.stops, tick=tick)
-
-
-def _stop_text(count: int) -> str:
-    if count > 1:
-        return "killed; the next apply finishes the job"
-    return "stopping after SIGINT to Ansible; the next apply finishes the job (Ctrl-C again kills it now)"
 
 
 def run(order: Order, watcher: Watcher, *, content: Path) -> outcome.Result:
@@ -131,7 +25,8 @@ def run(order: Order, watcher: Watcher, *, content: Path) -> outcome.Result:
     with lock.held(runs, verb="apply") as held, process.Stops().counted() as stops:
         made = folder.create(runs, verb="apply")
         write_atomic(made.plan, dump_json(order.plan))
-        work = _Run(order, content, made, held, stops, watcher)
+        write_atomic(made.order, dump_json(recorded(order)))
+        work = Playing(order, content, made, held, stops, watcher)
         try:
             result = _carry_out(work)
         finally:
@@ -140,20 +35,24 @@ def run(order: Order, watcher: Watcher, *, content: Path) -> outcome.Result:
         return result
 
 
-def _carry_out(work: _Run) -> outcome.Result:
+def _carry_out(work: Playing) -> outcome.Result:
     order, tally = work.order, outcome.Tally()
     started, began = datetime.now(UTC), time.monotonic()
-    playbooks = work.content / "playbooks"
     with work.watcher:
-        status = work.play(playbooks / "site.yml", order.choice, tally)
-        well = status == 0 and tally.ended and not work.stops.count
-        if well and order.allow_reboot and not order.choice.check:
-            allowed = replace(order.choice, tags=(), variables=(("llmhw_allow_reboot", "true"),))
-            status = work.play(playbooks / "reboot.yml", allowed, tally)
-        asked = well and not order.choice.check and not work.stops.count
-        reasons = _reboot_reasons(work) if asked else {}
-    hosts = tuple(tally.host(host.name, reboot_reasons=reasons.get(host.name, ())) for host in order.hosts)
-    failures = _failures(work, tally, status)
+        status = _roles(work, tally)
+        if order.allow_reboot and _done(work, tally) and not order.choice.check:
+            allowed = replace(_only(work, tally), tags=(), variables=(("llmhw_allow_reboot", "true"),))
+            status = work.play(work.content / "playbooks" / "reboot.yml", allowed, tally) or status
+        closing = _close(work, tally)
+    hosts = tuple(
+        tally.host(
+            host.name,
+            reboot_reasons=closing.reboot_reasons.get(host.name, ()),
+            warnings=closing.warnings.get(host.name, ()),
+        )
+        for host in order.hosts
+    )
+    failures = work.failures(tally, status)
     state = outcome.worst([*(host.state for host in hosts), *(failure.status for failure in failures)])
     return outcome.Result(
         verb="apply",
@@ -167,63 +66,48 @@ def _carry_out(work: _Run) -> outcome.Result:
         state=state,
         exit_code=outcome.exit_code(state, status=status, stopped=bool(work.stops.count)),
         ansible=tally.ansible,
-        folder=_shown(order.site, work.folder.path),
+        folder=str(work.folder.path.relative_to(order.site)),
         hosts=hosts,
         failures=failures,
         changes=tuple(map(outcome.change, tally.changes)),
     )
 
 
-def _reboot_reasons(work: _Run) -> dict[str, tuple[str, ...]]:
-    """Per host the sentences that roles left under /run/llmhw/reboot-required.d; empty when they cannot be read."""
-    choice = Choice(limit=work.order.choice.limit)
-    command = work.command(_REASONS, choice, work.folder.reboot_reasons)
-    process.run(command, log=work.folder.log, lock=work.lock, stops=work.stops, tick=work.watcher.tick)
-    found = events.read(work.folder.reboot_reasons)
-    handed = [event.handed_over("llmhw_reboot_reasons") for event in found if isinstance(event, events.Stats)]
-    return {host: tuple(line for line in lines if line.strip()) for each in handed for host, lines in each.items()}
+def _roles(work: Playing, tally: outcome.Tally) -> int:
+    """Runs all roles; hosts that were lost on the way are tried again, alone, after a pause. Ansible's exit status."""
+    playbook, choice = work.content / "playbooks" / "site.yml", work.order.choice
+    status = work.play(playbook, choice, tally)
+    for seconds in work.order.retry_after_s:
+        lost = tally.lost()
+        if not lost or not tally.ended or work.stops.count:
+            break
+        work.watcher.note(f"{', '.join(lost)}: connection lost; trying again in {seconds:.0f} s")
+        if not work.pause(seconds):
+            break
+        tally.forget(lost)
+        status = work.play(playbook, replace(choice, limit=lost), tally)
+    return status
 
 
-def _failures(work: _Run, tally: outcome.Tally, status: int) -> tuple[outcome.Failure, ...]:
-    log = work.folder.log.read_bytes() if work.folder.log.is_file() else b""
-    rank = {host.name: at for at, host in enumerate(work.order.hosts)}
-    failed = sorted(tally.failures.values(), key=lambda event: rank.get(event.host, len(rank)))
-    found = tuple(
-        outcome.failure(
-            event,
-            log_line=folder.log_line(log, end=event.log, host=event.host),
-            unreachable_hint=_reach_hint(work.order.site, event.host),
-        )
-        for event in failed
-    )
-    if found or work.stops.count or (status == 0 and tally.ended and tally.results()):
-        return found
-    return (_ansible_failure(work, log, status, tally),)
+def _done(work: Playing, tally: outcome.Tally) -> tuple[str, ...]:
+    """Hosts on which every role reached its end; none once somebody wants to stop."""
+    if work.stops.count or not tally.ended or not tally.results():
+        return ()
+    return tuple(host.name for host in work.order.hosts if tally.host(host.name).state == "done")
 
 
-def _ansible_failure(work: _Run, log: bytes, status: int, tally: outcome.Tally) -> outcome.Failure:
-    """Ansible gave up without a host to blame, or ran nothing at all."""
-    text = log.decode("utf-8", errors="replace")
-    said = list(dict.fromkeys(match[1] for match in _ERROR_LINE.finditer(text)))
-    if status == 0 and tally.ended:
-        tags = ", ".join(work.order.choice.tags)
-        problem = Problem(f"no task carries the tag {tags}" if tags else "no task ran", "roles are tags; see the plan")
-    elif status < 0:
-        problem = Problem(f"ansible-playbook was killed by signal {-status}", "run apply again; it finishes the job")
-    else:
-        cause = "\n".join(said) or f"ansible-playbook ended with status {status} and no record of its end"
-        problem = Problem(cause, "the command is in command.txt beside the log")
-    line = folder.log_line(b"\n" + log, end=len(log) + 1, host="")
-    return outcome.Failure(
-        host="", status="failed", role="", task="", path="", problems=(problem,), log_line=max(0, line - 1)
-    )
+def _only(work: Playing, tally: outcome.Tally) -> Choice:
+    """The choice, narrowed to the hosts that are done."""
+    done = _done(work, tally)
+    whole = len(done) == len(work.order.hosts)
+    return replace(work.order.choice, limit=work.order.choice.limit if whole else done)
 
 
-def _reach_hint(site: Path, host: str) -> str:
-    config = f"-F {shlex.quote(str(site / 'ssh_config'))} " if (site / "ssh_config").is_file() else ""
-    return f"is it up, and is the address right? try: ssh {config}{host} true"
-
-
-def _shown(site: Path, path: Path) -> str:
-    """The run folder as seen from the site's folder."""
-    return str(path.relative_to(site))
+def _close(work: Playing, tally: outcome.Tally) -> record.Left:
+    """Asks the hosts that are done whether they want a reboot, and leaves the record of what was installed."""
+    done = _done(work, tally)
+    if not done or work.order.choice.check:
+        return record.Left({}, {})
+    choice = Choice(limit=_only(work, tally).limit)
+    whole = not work.order.choice.tags  # a part of the roles does not make the plan's state
+    return record.leave(work, choice, done if whole else ())

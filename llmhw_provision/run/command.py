@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmhw_provision.errors import InputError
@@ -13,6 +13,7 @@ from llmhw_provision.errors import InputError
 _HERE = Path(__file__).resolve().parent
 _KEPT_ANSIBLE = ("ANSIBLE_BECOME_PASSWORD_FILE", "ANSIBLE_VAULT_PASSWORD_FILE")
 _MOST_FORKS = 50
+_GIVEN = ("--become-password-file", "-")  # from standard input
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Command:
     settings: Mapping[str, str] = field(repr=False)
     recording: Mapping[str, str] = field(repr=False)
     cwd: Path
+    given: str = field(default="", repr=False)
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of the process: what is `inherited`, less every ANSIBLE_* setting, plus ours.
@@ -34,9 +36,10 @@ class Command:
         return kept | dict(self.settings) | dict(self.recording) | {"PATH": path}
 
     def line(self) -> str:
-        """The shell line that does the same without us; holds no secret, since we pass none."""
+        """The shell line that does the same without us; holds no secret: what we hand over, it asks for."""
         settings = [f"{key}={shlex.quote(value)}" for key, value in self.settings.items()]
-        return f"cd {shlex.quote(str(self.cwd))} && " + " ".join([*settings, shlex.join(self.argv)])
+        argv = shlex.join(self.argv).replace(" ".join(_GIVEN), "--ask-become-pass")
+        return f"cd {shlex.quote(str(self.cwd))} && " + " ".join([*settings, argv])
 
 
 def _foreign(key: str) -> bool:
@@ -61,24 +64,44 @@ class Choice:
     limit: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
+    files: tuple[Path, ...] = ()
+
+    def with_file(self, path: Path) -> Choice:
+        """The same with the variables in the file at `path`."""
+        return replace(self, files=(*self.files, path))
 
 
 def build(
-    playbook: Path, *, site: Path, content: Path, hosts: int, choice: Choice, recording: Recording, program: Path
+    playbook: Path,
+    *,
+    site: Path,
+    content: Path,
+    hosts: int,
+    choice: Choice,
+    recording: Recording,
+    program: Path,
+    password: str = "",
 ) -> Command:
-    """The command that runs `playbook` over the inventory of `site` with the roles below `content`."""
+    """The command that runs `playbook` over the inventory of `site` with the roles below `content`.
+
+    sudo's `password` goes to standard input: no other process sees it there.
+    """
     argv = [str(program), "-i", "inventory/hosts.yml"]
+    argv += _GIVEN if password else []
     argv += ["--check"] if choice.check else []
     argv += ["--diff"] if choice.diff else []
     argv += ["--limit", ",".join(choice.limit)] if choice.limit else []
     argv += ["--tags", ",".join(choice.tags)] if choice.tags else []
     for name, value in choice.variables:
         argv += ["-e", f"{name}={value}"]
+    for path in choice.files:
+        argv += ["-e", f"@{path}"]
     return Command(
         argv=(*argv, str(playbook)),
         settings=_settings(content, hosts),
         recording=_recorded(recording),
         cwd=site,
+        given=password,
     )
 
 
@@ -93,7 +116,7 @@ def _settings(content: Path, hosts: int) -> dict[str, str]:
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_FORKS": str(max(5, min(hosts, _MOST_FORKS))),
         "ANSIBLE_TIMEOUT": "20",
-        "ANSIBLE_SSH_RETRIES": "2",
+        "ANSIBLE_SSH_RETRIES": "3",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
         "ANSIBLE_NOCOWS": "1",
     }

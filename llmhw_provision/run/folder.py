@@ -31,9 +31,14 @@ class RunFolder:
         return self.path / "events.jsonl"
 
     @property
-    def reboot_reasons(self) -> Path:
-        """Events of the closing question which hosts want a reboot."""
-        return self.path / "reboot-reasons.jsonl"
+    def order(self) -> Path:
+        """What was asked, for `--resume`."""
+        return self.path / "order.json"
+
+    @property
+    def closing(self) -> Path:
+        """Events of the closing questions: which hosts want a reboot, what was installed."""
+        return self.path / "closing.jsonl"
 
     @property
     def log(self) -> Path:

@@ -114,7 +114,16 @@ class Tally:
         """Tasks that ended, over all hosts."""
         return sum(counter.total() for counter in self.counts.values())
 
-    def host(self, name: str, *, reboot_reasons: Sequence[str] = ()) -> HostResult:
+    def lost(self) -> tuple[str, ...]:
+        """Hosts that ended unreachable."""
+        return tuple(host for host, event in self.failures.items() if event.status == "unreachable")
+
+    def forget(self, hosts: Iterable[str]) -> None:
+        """Takes back that `hosts` failed: they are tried again."""
+        for host in hosts:
+            self.failures.pop(host, None)
+
+    def host(self, name: str, *, reboot_reasons: Sequence[str] = (), warnings: Sequence[str] = ()) -> HostResult:
         """How `name` ended."""
         n = self.counts.get(name, Counter())
         failure = self.failures.get(name)
@@ -131,7 +140,7 @@ class Tally:
             failed=n["failed"],
             unreachable=n["unreachable"],
             ignored=n["ignored"],
-            warnings=tuple(self.warnings.get(name, ())),
+            warnings=(*self.warnings.get(name, ()), *warnings),
             reboot_reasons=tuple(reboot_reasons),
         )
 

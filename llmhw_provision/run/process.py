@@ -56,7 +56,7 @@ def run(command: Command, *, log: Path, lock: Lock, stops: Stops, tick: Callable
             command.argv,
             cwd=command.cwd,
             env=command.environment(os.environ),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if command.given else subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -64,6 +64,9 @@ def run(command: Command, *, log: Path, lock: Lock, stops: Stops, tick: Callable
         )
     lock.started_ansible(process.pid)
     try:
+        if process.stdin:
+            with contextlib.suppress(BrokenPipeError), process.stdin:  # it says in its log why it did not read on
+                process.stdin.write(command.given.encode())
         passed = 0
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmhw_provision.plan.model import HostPlan, Plan
+from llmhw_provision.run.history import Entry
 from llmhw_provision.run.outcome import Change, Failure, HostResult, Result
+from llmhw_provision.run.preflight import Preflight
 from llmhw_provision.run.progress import clock_text
 from llmhw_provision.units import disk, memory
 
@@ -23,7 +25,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def overview(plan: Plan, hosts: Sequence[HostPlan], *, check: bool) -> Iterator[str]:
+def overview(plan: Plan, hosts: Sequence[HostPlan], *, check: bool, allow_reboot: bool = False) -> Iterator[str]:
     """Lines that say what will happen, before anything does."""
     yield f"site {plan.site} · {plural(len(hosts), 'host')} · plan {plan.identity}"
     width = max(len(host.name) for host in hosts)
@@ -31,6 +33,13 @@ def overview(plan: Plan, hosts: Sequence[HostPlan], *, check: bool) -> Iterator[
         yield from _host(host, width)
     if not any(host.erases for host in hosts):
         yield "will erase nothing" if not check else "would erase nothing"
+    if any(host.reboots for host in hosts) and not check:
+        rebooted = ", ".join(host.name for host in hosts if host.reboots)
+        yield (
+            f"will reboot if it is needed: {rebooted}"
+            if allow_reboot
+            else "will reboot nothing (--allow-reboot would, once, where it is needed)"
+        )
     if check:
         yield "check: nothing is altered"
 
@@ -46,6 +55,35 @@ def _host(host: HostPlan, width: int) -> Iterator[str]:
     yield f"{indent}roles: {', '.join(names) or 'none'}"
     for sentence in host.creates:
         yield f"{indent}creates: {sentence}"
+
+
+def preflight(found: Preflight) -> Iterator[str]:
+    """One line that says how it went, and a line per warning; refusals are errors and are said as such."""
+    count = len({(item.check, item.subject) for item in found.findings}) + (1 if found.disks else 0)
+    bad = len(found.refusals)
+    said = f"{plural(bad, 'problem')}, nothing was changed" if bad else "ok"
+    yield f"preflight  {plural(count, 'check')} on {plural(len(found.hosts), 'host')}  {said}  ({found.seconds:.1f} s)"
+    yield from (f"warning: {warning}" for warning in found.warnings)
+    if bad:
+        yield f"what the hosts said: {found.folder}"
+
+
+def table(found: Sequence[Entry]) -> Iterator[str]:
+    """One line per run."""
+    rows = [
+        (e.name, e.state, e.plan, clock_text(e.seconds) if e.seconds is not None else "-", e.hosts or "-")
+        for e in found
+    ]
+    widths = [max(len(row[at]) for row in rows) for at in range(5)] if rows else []
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def files(path: Path) -> Iterator[str]:
+    """The commands that do the same by hand, and where the rest lies."""
+    if (path / "command.txt").is_file():
+        yield from (f"$ {line}" for line in (path / "command.txt").read_text(encoding="utf-8").splitlines())
+    yield f"files: {path}: {', '.join(sorted(each.name for each in path.iterdir()))}"
 
 
 def erasures(hosts: Sequence[HostPlan]) -> tuple[str, ...]:
@@ -66,11 +104,8 @@ def ending(result: Result) -> Iterator[str]:
         yield from (f"warning: {host.host}: {warning}" for warning in host.warnings)
     yield f"{_state(result)} in {clock_text(result.seconds)} · {result.folder}"
     yield from _reboots(result.hosts)
-
-
-def _counts(host: HostResult, *, check: bool) -> str:
-    failed = f", {host.failed} failed" if host.failed else ""
-    return f"{plural(host.tasks, 'task')}, {host.changed} {'would change' if check else 'changed'}{failed}"
+    if result.state != "done" and not result.check:
+        yield "hint: llmhw-provision apply --resume goes on with what is left, once the cause is gone"
 
 
 def _state(result: Result) -> str:

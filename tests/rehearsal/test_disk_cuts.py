@@ -13,7 +13,7 @@ import pytest
 
 from tests.rehearsal.layout import CUSTOMER_SERIAL
 from tests.rehearsal.machine import Machine
-from tests.rehearsal.role import Play, actions, converge, members, volume
+from tests.rehearsal.role import Play, Played, actions, members, volume
 
 pytestmark = [pytest.mark.vm, pytest.mark.proof]
 
@@ -22,7 +22,7 @@ SENTENCES = "journalctl --follow --lines=0 --output=cat --identifier=ansible-{mo
 KILL = r"""sudo sh -c '
 {follow} | grep --quiet --max-count=1 "{line}"
 {wait}
-pkill -9 "^({victims})$"; pkill -9 -x python3; sleep 1; pgrep -l "^({victims})$"; true'"""
+pkill -9 "^({victims})$"; pkill -9 -x python3; sleep 1; pgrep -l --runstates D,R,S "^({victims})$"; true'"""
 EMPTY = r"""sudo sh -c '
 systemctl stop proving.mount
 mdadm --stop --scan
@@ -53,12 +53,14 @@ def kill(play: Play, *, module: str, line: str, victims: str, wait: str = "") ->
 
 def finished(play: Play, customer: str) -> list[str]:
     """What the next run did to the disks, after a look that all is there and the customer's drive as it was."""
-    done = converge(play)
+    done = play()
+    assert done.failed == ""
     told = play.machine.run(DONE).stdout.splitlines()
     assert told[0].startswith("xfs ")
     assert "sunit=512,swidth=1536" in told[0]
     assert told[1:] == ["clean", "1"]
     assert play.machine.drive_hashes()[CUSTOMER_SERIAL] == customer
+    assert play() == Played({}, "")
     return actions(done)
 
 
@@ -70,14 +72,14 @@ def test_killed_while_packages_are_unpacked(play: Play, customer: str) -> None:
     assert finished(play, customer)[:2] == ["create", "make"]
 
 
-@pytest.mark.parametrize("delay", ["0", "0.5", "1"])
+@pytest.mark.parametrize("delay", ["0", "1"])
 def test_killed_while_the_array_is_created(play: Play, customer: str, delay: str) -> None:
     play.machine.run(EMPTY)
     kill(play, module="nvme_raid0", line="create array", wait=f"sleep {delay}", victims="mdadm")
     assert finished(play, customer)[-2:] == ["record", "set"]
 
 
-@pytest.mark.parametrize("delay", ["0", "0.3", "0.6"])
+@pytest.mark.parametrize("delay", ["0", "0.5"])
 def test_killed_while_the_file_system_is_made(play: Play, customer: str, delay: str) -> None:
     play.machine.run(EMPTY)
     kill(play, module="nvme_raid0", line="make an XFS", wait=f"sleep {delay}", victims="mkfs.xfs")
@@ -151,7 +153,7 @@ LOOK = (
 
 def test_a_pulled_drive_is_told_with_what_is_lost_and_what_is_not(play: Play) -> None:
     machine = play.machine
-    done = converge(play, volume(), MIRROR)
+    done = play(volume(), MIRROR)
     assert actions(done) == ["create", "make", "record", "set"]
     machine.run("sudo sh -c 'until ! grep -q resync /proc/mdstat; do sleep 1; done'")
     assert machine.run(LOOK).stdout == "rc 0\n"

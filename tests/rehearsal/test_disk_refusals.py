@@ -78,7 +78,9 @@ def emptied(machine: Machine) -> Iterator[None]:
 @pytest.mark.usefixtures("emptied")
 def test_every_foreign_signature_is_named_in_one_run(play: Play, machine: Machine) -> None:
     foreign.sign(machine, SIGNED)
-    lines = refused(play, volume(members=members(*SIGNED, CUSTOMER_SERIAL)))
+    wanted = volume(members=members(*SIGNED, CUSTOMER_SERIAL))
+    lines = refused(play, wanted)
+    assert play(wanted, check=True).failed.splitlines() == lines
     for serial, kind in {**SIGNED, CUSTOMER_SERIAL: "ext4"}.items():
         text = TEXTS[kind].replace(
             "filesystem (", 'filesystem "customer" (' if serial == CUSTOMER_SERIAL else "filesystem ("

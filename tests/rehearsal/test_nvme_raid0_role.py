@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rehearsal.machine import Machine
-from tests.rehearsal.role import BY_ID, STATE, Play, actions, converge, volume
+from tests.rehearsal.role import BY_ID, STATE, Play, Played, actions, converge, volume
 
 pytestmark = [pytest.mark.vm, pytest.mark.proof]
 
@@ -61,8 +61,14 @@ def test_a_consent_erases_exactly_what_it_names(play: Play, machine: Machine) ->
 )
 def test_an_interrupted_run_is_finished(play: Play, machine: Machine, interrupt: str, expected: list[str]) -> None:
     machine.run(f"sudo sh -c '{interrupt}; udevadm settle'")
-    assert actions(converge(play)) == expected
+    done = play()
+    assert done.failed == ""
+    assert actions(done) == expected
     machine.run("findmnt /proving")
+
+
+def test_nothing_is_left_to_do(play: Play) -> None:
+    assert play() == Played({}, "")
 
 
 def test_another_plan_for_the_same_array_is_refused(play: Play, machine: Machine) -> None:

@@ -13,7 +13,7 @@ from llmhw_provision.documents import dump_json, write_atomic
 from llmhw_provision.errors import InputError
 from llmhw_provision.inventory import write_inventory
 from llmhw_provision.plan.build import build_plan
-from llmhw_provision.run import apply, text
+from llmhw_provision.run import orders, text
 from llmhw_provision.run.command import Choice
 from tests.unit import machines
 from tests.unit.test_run_site import content, host, plan, site
@@ -59,11 +59,11 @@ def test_a_plan_that_the_files_no_longer_give_is_refused(tmp_path: Path) -> None
     made = build_plan(machines.need(), machines.site(), {"ga660m-01": observed})
     write_atomic(tmp_path / "plan.json", dump_json(made))
     write_inventory(made, tmp_path / "inventory")
-    verb.refuse_outdated(apply.prepare(tmp_path, choice=Choice()))
+    verb.refuse_outdated(orders.prepare(tmp_path, choice=Choice()))
 
     (tmp_path / "workload.yaml").write_text(WORKLOAD.replace("4 GiB", "8 GiB"))
     with pytest.raises(InputError, match="is not what the site's files give now") as caught:
-        verb.refuse_outdated(apply.prepare(tmp_path, choice=Choice()))
+        verb.refuse_outdated(orders.prepare(tmp_path, choice=Choice()))
     assert "plan --diff" in caught.value.problems[0].hint
 
 
@@ -75,13 +75,18 @@ def test_the_overview_says_what_will_happen_before_it_does() -> None:
     assert lines[1].endswith("1 role, 1 reboot  REHEARSAL (virtual machine)")
     assert lines[2].strip() == "roles: tmpfs"
     assert lines[3].strip() == "creates: /dev/md/scratch over 8 empty disks"
-    assert lines[-1] == "will erase nothing"
+    assert lines[-2:] == [
+        "will erase nothing",
+        "will reboot nothing (--allow-reboot would, once, where it is needed)",
+    ]
+    allowed = list(text.overview(made, made.hosts, check=False, allow_reboot=True))
+    assert allowed[-1] == "will reboot if it is needed: one"
 
 
 def test_data_goes_to_stdout_and_messages_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = site(tmp_path / "site", plan(host("one")))
     root = content(tmp_path / "content", "- name: Fail\n  ansible.builtin.fail:\n    msg: no luck\n")
-    order = apply.prepare(folder, choice=Choice(check=True))
+    order = orders.prepare(folder, choice=Choice(check=True))
     assert verb.carry_out(order, content=root, as_json=True) == 4
     out, err = capsys.readouterr()
     found = json.loads(out)

@@ -10,7 +10,7 @@ import pytest
 
 from llmhw_provision.connection import control_folder, render_ssh_config, write_ssh_config
 from llmhw_provision.errors import InputError
-from llmhw_provision.site import Host, Site
+from llmhw_provision.site import Host, Jump, Site
 
 SITE = Site(
     schema=1,
@@ -24,8 +24,13 @@ SITE = Site(
 
 def options(folder: Path, host: str) -> dict[str, str]:
     """What ssh itself makes of the file."""
+    (folder / "ssh_config").write_text(render_ssh_config(SITE, folder))
+    return configured(folder, host)
+
+
+def configured(folder: Path, host: str) -> dict[str, str]:
+    """What ssh itself makes of the file that is there."""
     path = folder / "ssh_config"
-    path.write_text(render_ssh_config(SITE, folder))
     out = subprocess.run(["ssh", "-G", "-F", str(path), host], capture_output=True, text=True, check=True).stdout
     return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
@@ -61,6 +66,19 @@ def test_a_folder_with_blanks_and_percent_signs(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot stand in ssh_config"):
         render_ssh_config(SITE, tmp_path / 'a"b')
+
+
+def test_through_the_jump_host(tmp_path: Path) -> None:
+    jump = Jump(address="203.0.113.5", port=2200, user="gate", identity_file="keys/gate")
+    text = render_ssh_config(SITE.model_copy(update={"jump": jump}), tmp_path)
+    (tmp_path / "ssh_config").write_text(text)
+    for host in ("ap660-01", "ap660-02"):
+        assert configured(tmp_path, host)["proxyjump"] == "_jump"
+    found = configured(tmp_path, "_jump")
+    assert (found["hostname"], found["port"], found["user"]) == ("203.0.113.5", "2200", "gate")
+    assert found["identityfile"] == str(tmp_path / "keys" / "gate")
+    assert found["stricthostkeychecking"] == "true"
+    assert "proxyjump" not in found
 
 
 def test_same_site_same_bytes(tmp_path: Path) -> None:

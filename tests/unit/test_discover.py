@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from llmhw_provision.cli.discover import command, summary
-from llmhw_provision.discover import enrol, fingerprint, known_name, observe
+from llmhw_provision.cli.options import secret
+from llmhw_provision.discover import observe
 from llmhw_provision.documents import dump_json
-from llmhw_provision.errors import MachineError
+from llmhw_provision.errors import InputError, MachineError
 from llmhw_provision.evidence import Result
+from llmhw_provision.first_contact import enrol, fingerprint, known_name, let_key_in
 from llmhw_provision.machine import Disk, Machine
 from llmhw_provision.probes.reading import ProbeError
 from llmhw_provision.site import Host
@@ -213,6 +216,42 @@ def test_a_key_that_changed_is_refused_and_kept(tmp_path: Path, server: Server) 
     assert "remove its line from known_hosts" in problem.hint
     assert (tmp_path / "known_hosts").read_text() == line
     assert not (tmp_path / "observed").exists()
+
+
+def test_a_password_is_not_sent_to_a_machine_with_another_key(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "id.pub").write_text("ssh-ed25519 AAAA me\n")
+    target = host(server.port).model_copy(update={"identity_file": "id"})
+    other = paramiko.ECDSAKey.generate()
+    (tmp_path / "known_hosts").write_text(f"{known_name(target)} ecdsa-sha2-nistp256 {other.get_base64()}\n")
+    with pytest.raises(MachineError, match="its host key is not the one accepted before") as caught:
+        let_key_in(target, tmp_path, "S3CRET")
+    assert "was not sent" in caught.value.problems[0].hint
+
+
+def test_without_a_public_key_no_password_is_asked_of_the_host(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(InputError, match="names no identity_file"):
+        let_key_in(host(server.port), tmp_path, "S3CRET")
+    target = host(server.port).model_copy(update={"identity_file": "id"})
+    with pytest.raises(InputError, match=r"id\.pub: no such file"):
+        let_key_in(target, tmp_path, "S3CRET")
+    (tmp_path / "id.pub").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    with pytest.raises(InputError, match="is not one public key"):
+        let_key_in(target, tmp_path, "S3CRET")
+
+
+def test_a_secret_comes_by_descriptor_and_by_no_other_way() -> None:
+    read, write = os.pipe()
+    os.write(write, b"pa ss\nrest\n")
+    os.close(write)
+    assert secret("password", ask=False, descriptor=read) == "pa ss"
+    os.close(read)
+    with pytest.raises(InputError, match="cannot be read"):
+        secret("password", ask=False, descriptor=read)
+    assert secret("password", ask=False, descriptor=None) == ""
+    empty = os.open(os.devnull, os.O_RDONLY)
+    with pytest.raises(InputError, match="is empty"):
+        secret("password", ask=False, descriptor=empty)
+    os.close(empty)
 
 
 def test_each_host_that_fails_is_named(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
     ("errors", "units", "documents", "content"),
-    ("catalogue", "model", "workload", "site", "machine", "connection"),
+    ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
     ("plan",),
     ("inventory", "evidence"),
     ("probes",),
-    ("checks", "discover"),
+    ("checks", "discover", "first_contact"),
     ("run", "report"),
     ("cli",),
 )
@@ -61,6 +61,6 @@ def test_the_rule_notices_a_wrong_import() -> None:
 
 
 def test_only_reading_running_and_first_contact_start_processes_or_connections() -> None:
-    allowed = {"evidence", "run", "discover", "checks"}  # discover: paramiko; checks: the testinfra module
+    allowed = {"evidence", "run", "first_contact", "checks"}  # first_contact: paramiko; checks: the testinfra module
     rooms = {room for room, path in modules() if {name.split(".")[0] for name in imports(path)} & STARTS}
     assert rooms <= allowed

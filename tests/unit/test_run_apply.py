@@ -19,6 +19,7 @@ from llmhw_provision.run import estimate, events, lock, text
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.outcome import Result
 from llmhw_provision.run.progress import Lines
+from llmhw_provision.run.record import Applied
 from tests.unit.test_run_site import AWAY, IDENTITY, LOCAL, content, host, plan, run, site
 
 WRITE = """
@@ -54,7 +55,7 @@ def test_a_run_changes_and_reboots_and_the_next_one_does_not(tmp_path: Path) -> 
     assert first.hosts[0].reboot_reasons == ("initramfs: the running kernel has an older initramfs",)
     assert "reboot wanted: one: initramfs: the running kernel has an older initramfs" in list(text.ending(first))
     assert read(folder / "result.json", Result) == first
-    made = ("plan.json", "command.txt", "events.jsonl", "ansible.log", "result.json", "reboot-reasons.jsonl")
+    made = ("plan.json", "order.json", "command.txt", "events.jsonl", "ansible.log", "result.json", "closing.jsonl")
     assert {path.name for path in folder.iterdir()} == set(made)
     assert _tasks(folder) == ["Write the file", "Reboot"]
     lines = (folder / "command.txt").read_text().splitlines()
@@ -63,6 +64,13 @@ def test_a_run_changes_and_reboots_and_the_next_one_does_not(tmp_path: Path) -> 
     second, other = run(tmp_path, "")
     assert (second.exit_code, second.hosts[0].changed, second.hosts[0].ok) == (0, 0, 1)
     assert _tasks(other) == ["Write the file"]
+    assert not (folder / "applied").exists()  # with --tags only a part was done
+    record = tmp_path / "site" / "etc" / "applied.json"
+    assert oct(record.stat().st_mode) == "0o100644"
+    kept = read(other / "applied" / "one.json", Applied)
+    assert (kept, kept.plan, kept.roles) == (read(record, Applied), IDENTITY, ("tmpfs",))
+    assert kept.kernel == os.uname().release
+    assert [path.name for path in record.parent.iterdir()] == ["applied.json"]
     earlier = estimate.earlier(folder.parent, verb="apply", plan=IDENTITY, choice=Choice())
     assert earlier is not None
     assert earlier.tasks == {"one": 1}
@@ -173,8 +181,18 @@ def test_a_secret_is_neither_in_the_events_nor_in_the_log(failed: tuple[Result, 
 
 def test_an_unreachable_host_ends_with_3_and_the_other_is_done(tmp_path: Path) -> None:
     site(tmp_path / "site", plan(host("away"), host("here")), {"away": AWAY})
-    result, _ = run(tmp_path, "- name: Look\n  ansible.builtin.debug:\n- name: Connect\n  ansible.builtin.ping:\n")
+    (tmp_path / "site" / "etc").write_text("in the way of the record")
+    watcher = Lines(io.StringIO())
+    tasks = "- name: Look\n  ansible.builtin.debug:\n- name: Connect\n  ansible.builtin.ping:\n"
+    result, folder = run(tmp_path, tasks, watcher=watcher, retry_after_s=(0.1,))
     assert result.exit_code == 3
+    found = events.read(folder / "events.jsonl")
+    assert [type(event) for event in found].count(events.Start) == 2
+    pings = [event.host for event in found if isinstance(event, events.TaskResult) and event.task == "Connect"]
+    assert sorted(pings) == ["away", "away", "here"]
+    assert "away: connection lost; trying again in 0 s" in watcher._stream.getvalue()  # type: ignore[attr-defined]
+    (here,) = (each for each in result.hosts if each.host == "here")
+    assert here.warnings == ("the record /etc/llmhw/applied.json could not be written; see ansible.log",)
     assert {each.host: each.state for each in result.hosts} == {"away": "unreachable", "here": "done"}
     block = "\n".join(text.failures(result))
     assert "unreachable: away" in block
@@ -240,10 +258,10 @@ def test_ctrl_c_leaves_a_readable_record_and_a_free_lock(tmp_path: Path, times: 
 APPLY = """
 import io, sys
 from pathlib import Path
-from llmhw_provision.run import apply
+from llmhw_provision.run import apply, orders
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.progress import Lines
-apply.run(apply.prepare(Path(sys.argv[1]), choice=Choice()), Lines(io.StringIO()), content=Path(sys.argv[2]))
+apply.run(orders.prepare(Path(sys.argv[1]), choice=Choice()), Lines(io.StringIO()), content=Path(sys.argv[2]))
 """
 
 

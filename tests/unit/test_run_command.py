@@ -51,6 +51,24 @@ def test_settings_of_the_user_do_not_reach_a_run() -> None:
     assert (found["HOME"], found["PATH"]) == ("/home/me", "/venv/bin:/usr/bin")
 
 
+def test_a_password_goes_to_standard_input_and_the_line_asks_for_it() -> None:
+    command = build(
+        Path("/content/playbooks/site.yml"),
+        site=Path("/site"),
+        content=Path("/content"),
+        hosts=1,
+        choice=Choice(),
+        recording=RECORDING,
+        program=Path("/venv/bin/ansible-playbook"),
+        password="S3CRET",
+    )
+    assert command.argv[3:5] == ("--become-password-file", "-")
+    assert command.given == "S3CRET"
+    assert "-i inventory/hosts.yml --ask-become-pass /content" in command.line()
+    for text in (command.line(), repr(command), str(command.argv), str(command.environment({}))):
+        assert "S3CRET" not in text
+
+
 def test_the_line_can_be_pasted_whatever_the_folder_is_called() -> None:
     line = made(Choice(limit=("a",)), site=Path("/my site/$(x)")).line()
     words = shlex.split(line)

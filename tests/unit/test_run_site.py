@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError
 from llmhw_provision.plan.model import ExpectedDisk, HostPlan, Plan, RoleConfigs
 from llmhw_provision.plan.roles import TmpfsConfig
-from llmhw_provision.run import apply
+from llmhw_provision.run import apply, orders
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.outcome import Result
 from llmhw_provision.run.progress import Lines, Watcher
@@ -58,7 +59,9 @@ def site(folder: Path, made: Plan, connections: dict[str, str] | None = None, *,
     """Writes plan.json and the inventory; hosts are this machine unless `connections` says otherwise."""
     (folder / "inventory" / "group_vars").mkdir(parents=True)
     (folder / "plan.json").write_text(dump_json(made))
-    (folder / "inventory" / "group_vars" / "all.yml").write_text(f"llmhw_plan: '{identity}'\n")
+    (folder / "inventory" / "group_vars" / "all.yml").write_text(
+        f"llmhw_plan: '{identity}'\nllmhw_record_folder: '{folder}/etc'\n"  # not this machine's /etc/llmhw
+    )
     lines = ["all:", "  hosts:"]
     for each in made.hosts:
         lines += [f"    {each.name}:", f"      {(connections or {}).get(each.name, LOCAL)}"]
@@ -84,6 +87,7 @@ def run(
     choice: Choice | None = None,
     watcher: Watcher | None = None,
     allow_reboot: bool = False,
+    retry_after_s: tuple[float, ...] = (),
 ) -> tuple[Result, Path]:
     """One apply in `tmp_path`, on a site and with content made there before or else now; the result, the run folder."""
     folder, root = tmp_path / "site", tmp_path / "content"
@@ -91,7 +95,8 @@ def run(
         site(folder, plan(host("one")))
     if not root.exists():
         content(root, tasks)
-    order = apply.prepare(folder, choice=choice or Choice(), allow_reboot=allow_reboot)
+    order = orders.prepare(folder, choice=choice or Choice(), allow_reboot=allow_reboot)
+    order = replace(order, retry_after_s=retry_after_s)
     result = apply.run(order, watcher or Lines(io.StringIO()), content=root)
     return result, folder / result.folder
 
@@ -99,7 +104,7 @@ def run(
 def test_a_purchase_plan_is_refused_with_the_command_to_run(tmp_path: Path) -> None:
     folder = site(tmp_path / "site", plan(host("one"), origin="purchase"))
     with pytest.raises(InputError) as caught:
-        apply.prepare(folder, choice=Choice())
+        orders.prepare(folder, choice=Choice())
     assert "catalogue machines" in caught.value.problems[0].message
     assert "llmhw-provision discover" in caught.value.problems[0].hint
 
@@ -107,24 +112,24 @@ def test_a_purchase_plan_is_refused_with_the_command_to_run(tmp_path: Path) -> N
 def test_an_inventory_of_another_plan_is_refused(tmp_path: Path) -> None:
     folder = site(tmp_path / "site", plan(host("one")), identity="0123456789ab")
     with pytest.raises(InputError, match=r"written from plan 0123456789ab, but plan\.json is 7f3c00112233"):
-        apply.prepare(folder, choice=Choice())
+        orders.prepare(folder, choice=Choice())
 
 
 def test_a_missing_inventory_is_refused(tmp_path: Path) -> None:
     folder = site(tmp_path / "site", plan(host("one")))
     (folder / "inventory" / "hosts.yml").unlink()
     with pytest.raises(InputError, match=r"hosts\.yml: no such file"):
-        apply.prepare(folder, choice=Choice())
+        orders.prepare(folder, choice=Choice())
 
 
 def test_an_unknown_host_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     folder = site(tmp_path / "site", plan(host("one"), host("two")))
     with pytest.raises(InputError) as caught:
-        apply.prepare(folder, choice=Choice(limit=("three",)))
+        orders.prepare(folder, choice=Choice(limit=("three",)))
     assert caught.value.problems[0].hint == "hosts: one, two"
 
 
 def test_the_order_concerns_the_hosts_of_limit_only(tmp_path: Path) -> None:
     folder = site(tmp_path / "site", plan(host("one"), host("two")))
-    order = apply.prepare(folder, choice=Choice(limit=("two",)))
+    order = orders.prepare(folder, choice=Choice(limit=("two",)))
     assert [each.name for each in order.hosts] == ["two"]

@@ -20,10 +20,13 @@ RETURN = """
 missing: {description: the packages that were not installed before, type: list, elements: str, returned: success}
 """
 
+import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
 
+# Configured; the latter two wait for triggers that were put off, their own or those of others.
+_CONFIGURED = ("installed", "triggers-pending", "triggers-awaited")
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -37,11 +40,11 @@ def main() -> None:
     )
     wanted = module.params["name"]
     states = _states(module)
-    missing = [name for name in wanted if states.get(name) not in ("installed", "triggers-pending", "triggers-awaited")]
+    missing = [name for name in wanted if states.get(name) not in _CONFIGURED]
     if missing and not module.check_mode:
         _install(module, missing)
         states = _states(module)
-        left = [name for name in missing if states.get(name) not in ("installed", "triggers-awaited")]
+        left = [name for name in missing if states.get(name) not in _CONFIGURED]
         if left:
             module.fail_json(msg=f"apt reports success, yet these are not installed: {', '.join(left)}")
     module.exit_json(changed=bool(missing), missing=missing)
@@ -52,6 +55,7 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
     unpack = ["apt-get", "install", "--yes", "--no-install-recommends", "-o", wait, "-o", "Acquire::Retries=3"]
     unpack += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
+    _replay(module)
     rc, out, err = _run(module, unpack)
     if rc != 0:  # lists that are missing or name versions gone from the mirror
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
@@ -69,6 +73,15 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
         if "lock" not in err or time.monotonic() > end:
             module.fail_json(msg=f"dpkg --configure failed: {err.strip() or out.strip()[-800:]}")
         time.sleep(5)
+
+
+def _replay(module: AnsibleModule) -> None:
+    """Lets dpkg take in the journal of a dpkg that was cut off; until then apt refuses everything.
+
+    Every write access to the database does that. `--configure --pending`, which apt advises, would run the triggers.
+    """
+    if any(name.isdigit() for name in os.listdir("/var/lib/dpkg/updates")):
+        module.run_command(["dpkg", "--set-selections"], data="", environ_update=_ENVIRONMENT)
 
 
 def _states(module: AnsibleModule) -> dict[str, str]:

@@ -58,7 +58,7 @@ drop_ins:
   description: drop-ins of systemd units that the volumes need, text by path, null where there must be none.
   type: dict
   returned: success
-missing: {description: programs to install before volumes can be made, type: list, returned: success}
+programs: {description: 'programs that the volumes need, there or not', type: list, returned: success}
 pending:
   description: files of the initramfs that the steps will change, with their text or null if it is not known yet.
   type: dict
@@ -141,7 +141,8 @@ def main() -> None:
         _refuse(module, decision.refusals, actions)
     for note in decision.notes:
         module.warn("nvme_raid0: " + note)
-    missing = [program for program in _programs(volumes) if not shutil.which(program, path=_PATH)]
+    programs = _programs(volumes)
+    missing = [program for program in programs if not shutil.which(program, path=_PATH)]
     conf = paths["mdadm_conf"]
     texts = [text for step in decision.steps for path, text in step.files if path == conf]
     module.exit_json(
@@ -150,7 +151,7 @@ def main() -> None:
         volumes=[_volume(result) for result in decision.results],
         mounts=[_mount(raw, result) for raw, result in zip(wanted, decision.results)],
         drop_ins=_trimming(decision.results),
-        missing=missing,
+        programs=programs,
         pending={conf: texts[-1] or None if not missing and texts else None} if missing or texts else {},
     )
 
