@@ -15,6 +15,7 @@ from llmhw_provision.sizing.decode_case import decode_case, offload_infer_case
 from llmhw_provision.sizing.formats import constant_bits, double_quantised_bits, format_of
 from llmhw_provision.sizing.host import host_terms, offloaded
 from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.need import checkpoint
 from llmhw_provision.sizing.predict_serving import (
     cache_memory,
     generation_terms,
@@ -38,8 +39,8 @@ from llmhw_provision.sizing.predict_training import (
 from llmhw_provision.sizing.rules import deepspeed_host
 from llmhw_provision.sizing.search import largest_model, largest_states
 from llmhw_provision.sizing.shards import held, parameters
-from llmhw_provision.sizing.states import frozen_weights, optimizer_bytes
-from llmhw_provision.sizing.terms import Term, total, up
+from llmhw_provision.sizing.states import frozen_weights
+from llmhw_provision.sizing.terms import Term, total
 from llmhw_provision.sizing.training import peak
 from llmhw_provision.units import GB
 
@@ -138,9 +139,9 @@ def checkpoint_case(of: Setup) -> Answer:
         return of.in_unit(int(found[1]) * count)
     if of.says("weights"):
         return of.in_unit(frozen_weights(of.architecture, Layout(), "only", format_of(of.architecture, "bf16")).size)
-    if "content" not in of.inputs:
-        return of.in_unit(up(count * (2 + optimizer_bytes(of.job))))
-    raise Unsupported(f"content {of.inputs['content']!r}")
+    if "content" in of.inputs:
+        raise Unsupported(f"content {of.inputs['content']!r}")
+    return of.in_unit(checkpoint(of.architecture, of.job).size)
 
 
 _KINDS: dict[str, Callable[[Setup], Answer]] = {
