@@ -43,8 +43,21 @@ class Gpu(Sourced):
     memory_bandwidth_gbs: float
     nvlink_gbs_both_ways: float
     nvswitch: bool
+    nvlink_domain: int = 8  # GPUs that one NVSwitch connects
+    tflops_16bit: float  # bf16 or fp16 without sparsity, fp32 accumulation; 10**12 per second
+    tflops_fp8: float = 0  # 0: no FP8 units
+    reached_16bit: float = 0  # best that matrix products reach (MAMF); 0: not measured
+    reached_fp8: float = 0
+    pcie: int  # generation, 16 lanes
     power_w: int
     compute_capability: str
+
+    @property
+    def nvlink_links(self) -> int:
+        """NVLink links of one card: each carries 50 GB/s both ways, from Blackwell on 100, on GA102 cards 28."""
+        major, minor = (int(part) for part in self.compute_capability.split("."))
+        each = 100.0 if major >= 10 else 28.125 if (major, minor) == (8, 6) else 50.0
+        return round(self.nvlink_gbs_both_ways / each)
 
     @property
     def memory_bytes(self) -> int:

@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
+from llmhw_provision.cli.speed_text import explained
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.sizing.bands import bands
 from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate
 from llmhw_provision.sizing.need import Need
+from llmhw_provision.sizing.speed import speed
 from llmhw_provision.sizing.storage import FREE_SOURCE
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import disk, memory
@@ -23,7 +25,7 @@ def command(folder: Path | None, **options: Any) -> None:
     """Every number of `size`: the formula with its values, and where the formula comes from."""
     need = read_need(folder, options)
     blocks = [
-        _machine(title, best(need.job, need.model, hardware, need.workload.layout, need.workload.batch))
+        _machine(need, title, best(need.job, need.model, hardware, need.workload.layout, need.workload.batch))
         for title, hardware in read_hardware(options)
     ]
     click.echo("\n\n".join([_model(need), *blocks, _storage(need), _bands()]))
@@ -46,7 +48,7 @@ def _model(need: Need) -> str:
     return "\n".join(lines)
 
 
-def _machine(title: str, found: Estimate) -> str:
+def _machine(need: Need, title: str, found: Estimate) -> str:
     hardware = found.hardware
     limit = memory(hardware.card.usable)
     lines = [
@@ -66,6 +68,8 @@ def _machine(title: str, found: Estimate) -> str:
         lines.append(f"    leaves for the KV cache {memory(max(0, found.cache.cache))} = {tokens}")
     lines.append(f"  host: {memory(found.host_bytes)}")
     lines += [_line(term, memory(term.size)) for term in found.host]
+    fast = speed(found, need.checkpoint) if found.verdict != "does not fit" else None
+    lines += explained(fast) if fast is not None else []
     return "\n".join(lines)
 
 

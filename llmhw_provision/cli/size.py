@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from llmhw_provision.cli.speed_text import data as speed_data
+from llmhw_provision.cli.speed_text import summary
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.fewest import fewest
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.search import largest_concurrency, largest_context
+from llmhw_provision.sizing.speed import speed
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import disk, memory
 
@@ -50,16 +55,30 @@ def _best(need: Need, machine: Hardware) -> tuple[Estimate | None, InputError | 
 def _screen(need: Need, rows: list[Row]) -> str:
     width = max(len(_where(title, machine)) for title, machine, _, _ in rows)
     lines = [_title(need), "", f"  {'':<{width}}  {'needs per GPU':>20}  {'card':>9}  verdict"]
+    fastest = _fastest(rows)
     lines += [
         f"  {_where(title, machine):<{width}}  {_verdict(need, machine, found, problem)}"
+        + ("   ← fastest" if found is not None and found is fastest else "")
         for title, machine, found, problem in rows
     ]
     shown = _shown(rows)
     if shown is not None:
         lines += ["", *_breakdown(*shown)]
+        fast = speed(shown[1], need.checkpoint) if shown[1].verdict != "does not fit" else None
+        lines += summary(fast) if fast is not None else []
     lines += ["", *_storage(need)]
     lines.append("every number: llmhw-provision explain with the same options")
     return "\n".join(lines)
+
+
+def _fastest(rows: list[Row]) -> Estimate | None:
+    """The estimate with most tokens per second among several that fit."""
+    found = [item for _, _, item, _ in rows if item is not None and item.verdict != "does not fit"]
+    rates = [(fast.tokens_per_second, item) for item in found for fast in [speed(item)] if fast is not None]
+    if len(rates) < 2:
+        return None
+    rate, best_item = max(rates, key=lambda each: each[0])
+    return best_item if rate > 0 else None
 
 
 def _title(need: Need) -> str:
@@ -94,6 +113,8 @@ def _verdict(need: Need, machine: Hardware, found: Estimate | None, problem: Inp
 def _why_not(need: Need, machine: Hardware, found: Estimate) -> str:
     largest = max(found.peak.terms, key=lambda term: term.size)
     text = f": {largest.name} alone {memory(largest.size)}" if largest.size > found.limit else ""
+    with suppress(InputError):
+        text += f"; {fewest(need.model, need.job, found.hardware.card.usable):,} such GPUs hold it"
     if need.job.kind != "sft" or need.job.method == "qlora":
         return text
     other = replace(need.job, method="qlora", weights="bf16", state_bytes=0, in_backward=False)
@@ -161,7 +182,7 @@ def _as_data(need: Need, rows: list[Row]) -> dict[str, Any]:
         "model": need.model.title,
         "parameters": need.model.parameters,
         "workload": need.workload.model_dump(mode="json", by_alias=True),
-        "machines": [_row_data(title, machine, found, problem) for title, machine, found, problem in rows],
+        "machines": [_row_data(need, title, machine, found, problem) for title, machine, found, problem in rows],
         "scratch": terms_data(need.storage.scratch),
         "scratch_bytes": need.storage.scratch_bytes,
         "project": terms_data(need.storage.project),
@@ -170,7 +191,9 @@ def _as_data(need: Need, rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _row_data(title: str, machine: Hardware, found: Estimate | None, problem: InputError | None) -> dict[str, Any]:
+def _row_data(
+    need: Need, title: str, machine: Hardware, found: Estimate | None, problem: InputError | None
+) -> dict[str, Any]:
     data: dict[str, Any] = {"machine": title, "gpu": machine.card.title, "gpus": machine.gpus, "nodes": machine.nodes}
     data["usable_bytes"] = machine.card.usable
     if found is None:
@@ -188,4 +211,5 @@ def _row_data(title: str, machine: Hardware, found: Estimate | None, problem: In
         ],
         "host_bytes": found.host_bytes,
         "host": terms_data(found.host),
+        "speed": speed_data(speed(found, need.checkpoint) if found.verdict != "does not fit" else None),
     }

@@ -9,10 +9,10 @@ from typing import Any, TypeVar, get_args
 import click
 
 from llmhw_provision import workload as form
-from llmhw_provision.catalogue.loader import Gpu, MachineKind, find, names
+from llmhw_provision.catalogue.loader import CpuKind, DiskKind, Gpu, MachineKind, NicKind, find, names
 from llmhw_provision.documents import check, read
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.cards import card_of
+from llmhw_provision.sizing.cards import Card, card_of
 from llmhw_provision.sizing.estimate import Hardware
 from llmhw_provision.sizing.models import parameter_count, resolve_model
 from llmhw_provision.sizing.need import Need, need
@@ -139,7 +139,7 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
     if machine and gpu:
         raise click.UsageError("name --machine or --gpu, not both")
     if gpu:
-        card = card_of(find("gpus", gpu, Gpu))
+        card = card_of(find("gpus", gpu, Gpu), gpu)
         memory = _host_memory(options["host_memory"]) if options["host_memory"] else 0
         return [(card.title, Hardware(card, gpus or 1, nodes or 1, memory))]
     if gpus or options["host_memory"]:
@@ -147,9 +147,28 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
     found = []
     for name in (machine,) if machine else names("machines"):
         kind = find("machines", name, MachineKind)
-        card = card_of(find("gpus", kind.gpu.kind, Gpu))
-        found.append((kind.title, Hardware(card, kind.gpu.count, nodes or 1, kind.memory_gib * GIB)))
+        card = card_of(find("gpus", kind.gpu.kind, Gpu), kind.gpu.kind)
+        found.append((kind.title, _machine(kind, card, nodes or 1)))
     return found
+
+
+def _machine(kind: MachineKind, card: Card, nodes: int) -> Hardware:
+    """A machine of the catalogue with what surrounds its GPUs."""
+    data = [disks for disks in kind.disks if not disks.system]
+    cpu = find("cpus", kind.cpu.kind, CpuKind)
+    nic = find("nics", kind.nics.kind, NicKind) if kind.nics else None
+    return Hardware(
+        card,
+        kind.gpu.count,
+        nodes,
+        kind.memory_gib * GIB,
+        nics=kind.nics.count if kind.nics else 0,
+        nic_rate=nic.rate_gbit * 10**9 // 8 if nic else 0,
+        disks=sum(disks.count for disks in data),
+        disk_rate=int(min((find("disks", disks.kind, DiskKind).write_gbs for disks in data), default=0) * 1e9),
+        cpu_watts=kind.cpu.sockets * cpu.power_w,
+        cores=kind.cpu.sockets * cpu.cores,
+    )
 
 
 def _host_memory(text: str) -> int:

@@ -22,11 +22,12 @@ class Card:
     title: str
     usable: int
     nominal: int
+    kind: str = ""  # name in the catalogue; empty for a size alone
 
 
-def card_of(gpu: Gpu) -> Card:
-    """The card of a catalogue record."""
-    return Card(gpu.title, gpu.usable_bytes, gpu.memory_gb_marketing)
+def card_of(gpu: Gpu, kind: str = "") -> Card:
+    """The card of a catalogue record; `kind` is its name there."""
+    return Card(gpu.title, gpu.usable_bytes, gpu.memory_gb_marketing, kind)
 
 
 def generic_card(nominal: int) -> Card:

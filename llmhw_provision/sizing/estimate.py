@@ -27,6 +27,13 @@ class Hardware:
     gpus: int  # of one host
     nodes: int = 1
     host_memory: int = 0
+    # of one host; 0 when it is not known
+    nics: int = 0
+    nic_rate: int = 0  # bytes/s of one port, one way
+    disks: int = 0  # that are not the system's
+    disk_rate: int = 0  # bytes/s that one of them writes
+    cpu_watts: int = 0
+    cores: int = 0
 
     @property
     def all_gpus(self) -> int:

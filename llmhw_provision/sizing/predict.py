@@ -10,6 +10,8 @@ from typing import Any
 from llmhw_provision.sizing import overhead
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Answer, Setup, described, setup
+from llmhw_provision.sizing.cluster_case import comm_case, min_gpus_case, storage_case
+from llmhw_provision.sizing.decode_case import decode_case, offload_infer_case
 from llmhw_provision.sizing.formats import constant_bits, double_quantised_bits, format_of
 from llmhw_provision.sizing.host import host_terms, offloaded
 from llmhw_provision.sizing.job import Layout
@@ -22,6 +24,7 @@ from llmhw_provision.sizing.predict_serving import (
     vllm_case,
     weights_case,
 )
+from llmhw_provision.sizing.predict_time import flops_case, mfu_case, throughput_case, train_time_case
 from llmhw_provision.sizing.predict_training import (
     activations_case,
     all_states,
@@ -46,7 +49,7 @@ def predict(case: dict[str, Any], models: dict[str, Any]) -> Answer:
     """The engine's figure in the case's unit; raises Unsupported with the reason where there is none."""
     kind = case["kind"]
     if kind not in _KINDS:
-        raise Unsupported(f"kind {kind}: time, network and power are not part of the memory accounting")
+        raise Unsupported(f"kind {kind} is not known")
     return _KINDS[kind](setup(case, models))
 
 
@@ -162,4 +165,13 @@ _KINDS: dict[str, Callable[[Setup], Answer]] = {
     "rule_of_thumb": rule_of_thumb_case,
     "quant": quant_case,
     "checkpoint": checkpoint_case,
+    "train_throughput": throughput_case,
+    "train_mfu": mfu_case,
+    "flops": flops_case,
+    "train_time": train_time_case,
+    "decode": decode_case,
+    "comm": comm_case,
+    "storage": storage_case,
+    "min_gpus": min_gpus_case,
+    "offload_infer": offload_infer_case,
 }
