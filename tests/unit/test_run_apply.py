@@ -218,7 +218,7 @@ LONG = """
 - name: First
   ansible.builtin.debug:
 - name: Long
-  ansible.builtin.shell: echo $$ > {0}/started; exec sleep 60
+  ansible.builtin.shell: echo $$ > {0}/starting; mv {0}/starting {0}/started; exec sleep 60
 - name: Never
   ansible.builtin.file:
     path: {0}/never
