@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+HEAD = 65536
 
 
 @dataclass(frozen=True)
@@ -13,3 +16,9 @@ class Format:
     name: str
     recognise: Callable[[bytes], bool]
     facts: Callable[[bytes], dict[str, object]]
+
+
+def holds(pattern: bytes) -> Callable[[bytes], bool]:
+    """Tells whether `pattern` (line anchors on) occurs in the first 64 KiB of an output."""
+    compiled = re.compile(pattern, re.MULTILINE)
+    return lambda raw: compiled.search(raw[:HEAD]) is not None

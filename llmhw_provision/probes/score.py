@@ -19,6 +19,8 @@ from llmhw_provision.errors import InputError, ProvisionError
 from llmhw_provision.probes.reading import ProbeError
 from llmhw_provision.probes.registry import facts_of
 
+_WHOLE = frozenset({"bad"})
+
 
 def score(index: Path) -> list[dict[str, Any]]:
     """One row a sample: file, verdict, got, expected. Raises InputError when the index or a sample cannot be read."""
@@ -37,7 +39,7 @@ def judge(file: str, raw: bytes, expected: dict[str, Any]) -> dict[str, Any]:
         facts = facts_of(raw)
     except ProbeError as error:
         return {"file": file, "verdict": "unsupported", "got": {"unread": str(error)}, "expected": expected}
-    got = {key: plain(facts[key]) for key in expected if key in facts}
+    got = {key: asked(plain(facts[key]), value, whole=key in _WHOLE) for key, value in expected.items() if key in facts}
     verdict = "match" if len(got) == len(expected) else "unsupported"
     if any(not same(value, expected[key]) for key, value in got.items()):
         verdict = "mismatch"
@@ -55,12 +57,22 @@ def plain(value: object) -> Any:
     return value
 
 
+def asked(got: Any, expected: Any, *, whole: bool = False) -> Any:
+    """A fact in the terms it is asked for: of a list its length where a count is expected, of a table the rows named.
+
+    `whole` tables are kept: one fault too many would be a false alarm.
+    """
+    if isinstance(expected, int) and not isinstance(expected, bool) and isinstance(got, list | dict):
+        return len(got)
+    if isinstance(expected, dict) and isinstance(got, dict) and not whole:
+        return {str(key): asked(got[str(key)], value) for key, value in expected.items() if str(key) in got}
+    return got
+
+
 def same(got: Any, expected: Any) -> bool:
-    """Whether a fact has the expected value. Where a count is expected and a list was read, its length counts."""
+    """Whether a fact has the expected value; true is not 1, and numbers agree to nine digits."""
     if isinstance(expected, bool) or isinstance(got, bool):
         return got is expected
-    if isinstance(expected, int) and isinstance(got, list | dict):
-        return len(got) == expected
     if isinstance(expected, int | float) and isinstance(got, int | float):
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
     if isinstance(expected, list) and isinstance(got, list):
