@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import number, pairs, plain_lines, unreadable, whole
 
 COMMAND = Command("chrony", ("chronyc", "-n", "tracking"), 10)
@@ -60,6 +60,6 @@ def timedate_facts(raw: bytes) -> dict[str, object]:
 FORMATS = (
     Format("chronyc tracking", holds(rb"\AReference ID\s+: "), facts),
     Format("chronyc sources", holds(rb"^MS Name/IP address\s+Stratum Poll Reach"), source_facts),
-    Format("chronyc error", holds(rb"^506 Cannot talk to daemon"), lambda raw: {"rc": 1, "error": True}),
+    Format("chronyc error", holds(rb"^506 Cannot talk to daemon"), message("chronyc", {"rc": 1, "error": True})),
     Format("timedatectl show", holds(rb"\ATimezone=\S+\nLocalRTC="), timedate_facts),
 )

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import plain_lines, unreadable
 
 COMMAND = Command("dmesg", ("dmesg",), 20)
@@ -121,17 +121,18 @@ def facts(raw: bytes) -> dict[str, object]:
     return found | {"verdict": "warn" if log.xids or log.sxids or log.corrected else "pass"}
 
 
-def _refused(raw: bytes) -> dict[str, object]:
-    return {"error": True, "rc": 1, "verdict": "not tested"}
-
-
+_REFUSED: dict[str, object] = {"error": True, "rc": 1, "verdict": "not tested"}
 _KERNEL = (
     rb"\A(.*\n){0,3}?(<[0-9]+>)?(\[ *[0-9]+\.[0-9]+\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] |"
     rb"([A-Z][a-z]{2} +[0-9]+ [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,+Z-]+) \S+ kernel: |"
     rb"kern  ?:\w+ +: \[)"
 )
 FORMATS = (
-    Format("dmesg refused", holds(rb"^dmesg: read kernel buffer failed: Operation not permitted$"), _refused),
+    Format(
+        "dmesg refused",
+        holds(rb"^dmesg: read kernel buffer failed: Operation not permitted$"),
+        message("dmesg", _REFUSED),
+    ),
     Format("dmesg", holds(_KERNEL), facts),
     Format("dmesg excerpt", holds(rb"^.*NVRM: Xid \((PCI:)?[0-9a-fA-F:.]+\): [0-9]+|^.*SXid \(PCI:"), facts),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import plain_lines, unreadable
 
 COMMAND = Command("dmidecode", ("dmidecode",), 20)
@@ -37,7 +37,7 @@ def parse(raw: bytes) -> tuple[tuple[int, dict[str, str]], ...]:
     kinds = {kind for kind, _ in found}
     if announced is not None and {BIOS, SYSTEM} <= kinds and len(kinds) > 4 and END not in kinds:
         raise unreadable("dmidecode", text[-1], "cut off")
-    if not found or not found[-1][1] and found[-1][0] not in (126, END):
+    if not found or (not found[-1][1] and found[-1][0] not in (126, END)):
         raise unreadable("dmidecode", text[-1] if text else "", "no structure, or cut off")
     return tuple(found)
 
@@ -70,6 +70,6 @@ FORMATS = (
     Format(
         "dmidecode refused",
         holds(rb"^(/dev/mem: Permission denied|# No SMBIOS nor DMI entry point found, sorry\.)$"),
-        lambda raw: {"error": True, "rc": 1},
+        message("dmidecode", {"error": True, "rc": 1}),
     ),
 )

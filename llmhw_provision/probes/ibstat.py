@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import exact, number, plain_lines, unreadable, whole
 
 COMMAND = Command("ibstat", ("ibstat",), 20)
@@ -135,11 +135,6 @@ def _panic(raw: bytes) -> dict[str, object]:
     return {"error": f"ibpanic {device[1]}" if device else line, "verdict": "fail", "rc": 255}
 
 
-def _nothing(raw: bytes) -> dict[str, object]:
-    """ibstat prints nothing and ends with 0 where there is no adapter: that is no pass."""
-    return {"rc": 0, "cas": [], "verdict": "fail when HCAs are expected"}
-
-
 def _status(raw: bytes) -> dict[str, object]:
     """Per adapter the rate, and `NAME.state`, as `ibstatus` shows them from sysfs."""
     found: dict[str, object] = {}
@@ -164,10 +159,17 @@ def _status(raw: bytes) -> dict[str, object]:
     return found
 
 
+# ibstat prints nothing and ends with 0 where there is no adapter: that is no pass.
+_NOTHING: dict[str, object] = {"rc": 0, "cas": [], "verdict": "fail when HCAs are expected"}
+
 FORMATS = (
     Format("ibstat panic", holds(rb"^ibpanic: \[[0-9]+\] .*\n"), _panic),
     Format("ibstat", holds(rb"\A\s*CA '[^'\n]+'\r?$"), facts),
     Format("ibstatus", holds(rb"^Infiniband device '[^'\n]+' port [0-9]+ status:\r?$"), _status),
-    Format("ibstatus no device", holds(rb"\AFatal error:\s+No devices\s*\Z"), lambda raw: {"rc": 255, "error": True}),
+    Format(
+        "ibstatus no device",
+        holds(rb"\AFatal error:\s+No devices\s*\Z"),
+        message("ibstatus", {"rc": 255, "error": True}),
+    ),
 )
-NOTHING = Format("ibstat without adapters", holds(rb"\A\s*(\(empty output, rc 0\)\s*)?\Z"), _nothing)
+NOTHING = Format("ibstat without adapters", holds(rb"\A\s*(\(empty output, rc 0\)\s*)?\Z"), message("ibstat", _NOTHING))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import plain_lines, unreadable, whole
 
 COMMAND = Command("ibv_devinfo", ("ibv_devinfo",), 20)
@@ -69,5 +69,7 @@ def facts(raw: bytes) -> dict[str, object]:
 _FAILED = rb"\A(Failed to get IB devices list: .+|No IB devices found)\s*\n\Z"
 FORMATS = (
     Format("ibv_devinfo", holds(rb"^hca_id:\s+\S+\s*$"), facts),
-    Format("ibv_devinfo without devices", holds(_FAILED), lambda raw: {"rc": 255, "error": True, "devices": []}),
+    Format(
+        "ibv_devinfo without devices", holds(_FAILED), message("ibv_devinfo", {"rc": 255, "error": True, "devices": []})
+    ),
 )

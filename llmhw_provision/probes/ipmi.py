@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import plain_lines, unreadable
 
 SENSORS = Command("ipmi-sdr", ("ipmitool", "sdr", "elist"), 60)
@@ -94,10 +94,12 @@ def event_facts(raw: bytes) -> dict[str, object]:
 _ROW = rb"\A[^|\n]+\|[^|\n]+\|\s*(ok|ns|nc|cr|nr|us|lnc|lcr|lnr|unc|ucr|unr)\s*(\|[^|\n]*\|[^|\n]*)?$"
 FORMATS = (
     Format("ipmitool sel list", holds(rb"\A\s*[0-9a-f]+ \| +(([0-9]{2}/){2}[0-9]{2,4}|Pre-Init)"), event_facts),
-    Format("ipmitool sel empty", holds(rb"\ASEL has no entries\s*\Z"), lambda raw: {"events": []}),
+    Format("ipmitool sel empty", holds(rb"\ASEL has no entries\s*\Z"), message("ipmitool sel", {"events": []})),
     Format("ipmitool sdr", holds(_ROW), sensor_facts),
     Format("ipmitool sensor", holds(rb"\A[^|\n]+\|[^|\n]+\|[^|\n]+\|\s*(\w+)\s*(\|[^|\n]+){6}$"), sensor_facts),
     Format(
-        "ipmitool without device", holds(rb"\ACould not open device at /dev/ipmi"), lambda raw: {"rc": 1, "error": True}
+        "ipmitool without device",
+        holds(rb"\ACould not open device at /dev/ipmi"),
+        message("ipmitool", {"rc": 1, "error": True}),
     ),
 )

@@ -58,7 +58,7 @@ def facts(raw: bytes) -> dict[str, object]:
 
 
 def text_facts(raw: bytes) -> dict[str, object]:
-    """The processors of the machine, from the text form; raises ProbeError when a translated or cut listing is given."""
+    """The processors of the machine, from the text form; raises ProbeError when it is translated or cut."""
     entries = []
     for line in lines("lscpu", raw):
         field, colon, data = line.partition(":")

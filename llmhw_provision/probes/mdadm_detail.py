@@ -91,7 +91,7 @@ def facts(raw: bytes) -> dict[str, object]:
 
 
 def mdstat_facts(raw: bytes) -> dict[str, object]:
-    """Per array its level, state and members; an array under an automatic name was not assembled from its ARRAY line."""
+    """Per array its level, state and members; an automatic name means that its ARRAY line was not used."""
     arrays = parse_mdstat(raw)
     found: dict[str, object] = {"arrays": [array.name for array in arrays]}
     for array in arrays:

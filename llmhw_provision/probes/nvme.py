@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import json_object, plain_lines, rows, unreadable, whole
 
 LIST = Command("nvme-list", ("nvme", "list", "-o", "json"), 20)
@@ -111,14 +111,15 @@ def smart_text(raw: bytes) -> dict[str, object]:
     return {"temp_c": int(degrees[1]), "critical_warning": number, **_wear(wear)}
 
 
-def _none(raw: bytes) -> dict[str, object]:
-    return {"rc": 1, "devices": [], "drives": 0}
-
-
+_NONE: dict[str, object] = {"rc": 1, "devices": [], "drives": 0}
 FORMATS = (
     Format("nvme list -o json", holds(rb'\A\s*\{\s*"Devices"\s*:'), list_facts),
     Format("nvme list", holds(rb"^Node\s+(Generic\s+)?SN\s+Model\s"), table_facts),
     Format("nvme smart-log -o json", holds(rb'\A\s*\{\s*"critical_warning"\s*:'), smart_facts),
     Format("nvme smart-log", holds(rb"\ASmart Log for NVME device:"), smart_text),
-    Format("nvme list none", holds(rb"\A(Failed to scan topology: .+|No NVMe devices detected\.?)\s*\n\Z"), _none),
+    Format(
+        "nvme list none",
+        holds(rb"\A(Failed to scan topology: .+|No NVMe devices detected\.?)\s*\n\Z"),
+        message("nvme list", _NONE),
+    ),
 )

@@ -90,9 +90,7 @@ FORMATS = (
     ),
     Format(
         "dnf refusal",
-        holds(
-            rb"^(Error: *$|Error: (Unable to find a match|GPG check|Failed to download|\n? ?Problem)| ?Problem( [0-9]+)?: )"
-        ),
+        holds(rb"^(Error: *$|Error: (Unable to find a match|GPG check|Failed to download)| ?Problem( [0-9]+)?: )"),
         lambda raw: _refusal("dnf", raw, _DNF) | {"rc": 1},
     ),
 )

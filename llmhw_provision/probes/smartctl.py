@@ -68,8 +68,9 @@ def facts(raw: bytes) -> dict[str, object]:
             values.setdefault(match[1], match[2])
     if "passed" not in found and "Device Model" not in values and "Model Number" not in values:
         raise unreadable("smartctl", raw.decode("utf-8", "replace").strip().splitlines()[-1], "no health and no model")
-    for key, names in {"model": ("Model Number", "Device Model"), "serial": ("Serial Number", "Serial number")}.items():
-        found |= {key: values[name] for name in names if name in values}
+    for name, key in (("Model Number", "model"), ("Device Model", "model"), ("Serial Number", "serial")):
+        if name in values:
+            found[key] = values[name]
     for key, name in _NVME.items():
         if name in values:
             digits = re.match(r"^[0-9,]+", values[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import plain_lines, unreadable
 from llmhw_provision.probes.systemd import parse_units
 
@@ -62,10 +62,7 @@ def failed_facts(raw: bytes) -> dict[str, object]:
     return {"failed": failed, "verdict": "fail" if failed else "pass"}
 
 
-def _missing(raw: bytes) -> dict[str, object]:
-    return {"error": True, "rc": 4, "load": "not-found"}
-
-
+_MISSING: dict[str, object] = {"error": True, "rc": 4, "load": "not-found"}
 _WORD = "|".join(_STATES).encode()
 FORMATS = (
     Format("systemctl show", holds(rb"\A(\w+=.*\n)*?LoadState=\S+$"), show_facts),
@@ -73,5 +70,5 @@ FORMATS = (
     Format("systemctl list-units --failed", holds(rb"^\s*UNIT\s+LOAD\s+ACTIVE\s+SUB\s+DESCRIPTION"), failed_facts),
     Format("systemctl list-units none", holds(rb"^0 loaded units listed\."), failed_facts),
     Format("systemctl is-active", holds(rb"\A(" + _WORD + rb")\n\Z"), word_facts),
-    Format("systemctl no unit", holds(rb"\AUnit \S+ could not be found\.$"), _missing),
+    Format("systemctl no unit", holds(rb"\AUnit \S+ could not be found\.$"), message("systemctl", _MISSING)),
 )
