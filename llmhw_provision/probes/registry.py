@@ -6,10 +6,45 @@ the general ones, and the forms of free text (logs, error lines) stand after tho
 
 from __future__ import annotations
 
+from llmhw_provision.probes import (
+    dcgm,
+    dcgm_diag,
+    fabric_manager,
+    gpu_burn,
+    gpu_copy,
+    lspci,
+    nccl_json,
+    nccl_tests,
+    nvbandwidth,
+    nvidia_csv,
+    nvidia_errors,
+    nvidia_list,
+    nvidia_nvlink,
+    nvidia_query,
+    nvidia_topo,
+    p2p_bandwidth,
+)
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import ProbeError
 
-_GPU: tuple[tuple[Format, ...], ...] = ()
+_GPU: tuple[tuple[Format, ...], ...] = (
+    nvidia_errors.FORMATS,
+    gpu_burn.FORMATS,
+    nccl_json.FORMATS,
+    nccl_tests.FORMATS,
+    nvbandwidth.FORMATS,
+    p2p_bandwidth.FORMATS,
+    gpu_copy.FORMATS,
+    dcgm_diag.FORMATS,
+    dcgm.FORMATS,
+    nvidia_topo.FORMATS,
+    nvidia_nvlink.FORMATS,
+    nvidia_query.FORMATS,
+    nvidia_csv.FORMATS,
+    nvidia_list.FORMATS,
+    lspci.FORMATS,
+    fabric_manager.FORMATS,
+)
 _HOST: tuple[tuple[Format, ...], ...] = ()
 _FREE_TEXT: tuple[tuple[Format, ...], ...] = ()
 
