@@ -19,7 +19,10 @@ _BORDER = re.compile(r"^\+[-=+]+\+$")
 _LINKS = re.compile(r"^\s+([UDX_](?: [UDX_])*)$")
 _WHOSE = re.compile(r"^\s+(gpuId|physicalId) (\d+):$")
 _KEY = re.compile(r"^Key: Up=U, Down=D, Disabled=X")
-_WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
+_WORDS = (
+    "one two three four five six seven eight nine ten "
+    "eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
+)
 _NUMBERS = {word: count for count, word in enumerate(_WORDS.split(), start=1)}
 _ERRORS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (

@@ -179,7 +179,8 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "fabric manager journal",
         shows(
-            r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ (?:nv-fabricmanager|nvidia-fabricmanager\S*|systemd\[\d+\]: .*nvidia-fabricmanager)"
+            r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ "
+            r"(?:nv-fabricmanager|nvidia-fabricmanager\S*|systemd\[\d+\]: .*nvidia-fabricmanager)"
         ),
         facts_journal,
     ),

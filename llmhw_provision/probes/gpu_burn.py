@@ -75,7 +75,8 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "gpu_burn",
         shows(
-            r"(?:Burning for \d+ seconds|Using compare file: |GPU Burn|\s*\d+(?:\.\d+)?%\s+proc'd: |Tested \d+ GPUs:|Killing processes|.*\(gpu_burn-drv\.cpp:\d+\))"
+            r"(?:Burning for \d+ seconds|Using compare file: |GPU Burn|"
+            r"\s*\d+(?:\.\d+)?%\s+proc'd: |Tested \d+ GPUs:|Killing processes|.*\(gpu_burn-drv\.cpp:\d+\))"
         ),
         facts,
     ),

@@ -23,6 +23,8 @@ def facts(raw: bytes) -> dict[str, object]:
             found[match[1]] = float(match[2])
         elif line.strip():
             raise unreadable(_TOOL, line)
+    if not found:
+        raise unreadable(_TOOL, "", "no value")
     best: dict[str, float] = {}
     for path, value in found.items():
         one = re.match(r"cpu_to_gpu(\d+)_by_dma", path)

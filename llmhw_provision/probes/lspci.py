@@ -1,8 +1,8 @@
 """PCI functions as `lspci -vv` (or -nn, plain) lists them: link state, ACS, AER, driver.
 
 "(downgraded)" alone is no fault: a Gen5 switch port with a Gen4 device behind it says so by design, and GPUs idle at
-2.5GT/s. So GPUs are judged as endpoints: width at any time, speed only above the idle steps. Source: pciutils 3.7 writes
-"(ok)" too, 3.8 and later only "(downgraded)" or "(overdriven)".
+2.5GT/s. So GPUs are judged as endpoints: width at any time, speed only above the idle steps. Source: pciutils 3.7
+writes "(ok)" too, 3.8 and later only "(downgraded)" or "(overdriven)".
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from llmhw_provision.probes.screen import screen, shows
 
 COMMAND = Command("lspci", ("lspci", "-vvv"), 30)
 _TOOL = "lspci"
-_HEAD = re.compile(
-    r"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?:\"?)([^:\"]+?)(?: \[([0-9a-f]{4})\])?: (.+)$"
-)
+_ADDRESS = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_HEAD = re.compile(rf"^({_ADDRESS}) ([^:\[\"]+?)(?: \[([0-9a-f]{{4}})\])?: (.+)$")
 _LINK = re.compile(r"^\s+Lnk(Cap|Sta):\s+(.*)$")
 _SPEED = re.compile(r"Speed (\d+(?:\.\d+)?GT/s|unknown)(?: \((ok|downgraded|overdriven|strange)\))?")
 _WIDTH = re.compile(r"Width x(\d+)(?: \((ok|downgraded|overdriven|strange)\))?")
@@ -28,7 +27,7 @@ _IDLE_SPEEDS = ("2.5GT/s", "5GT/s")
 
 @dataclass
 class Function:
-    """One PCI function: link speed and width as texts (current, possible, and what lspci remarks), flags by register."""
+    """One PCI function: link speed and width as texts (current, possible, remarks), flags by register."""
 
     address: str
     kind: str
@@ -126,7 +125,7 @@ def _gts(speed: str) -> float:
 
 
 def facts(raw: bytes) -> dict[str, object]:
-    """Devices counted by kind, link states counted, GPUs below their link, ACS and AER flags of functions that have some."""
+    """Devices counted by kind, link states counted, GPUs below their link, ACS and AER flags that are set."""
     functions = parse(raw)
     verdict, bad = judge(functions)
     kinds = {

@@ -23,7 +23,7 @@ def parse(raw: bytes) -> Run:
         raise unreadable(_TOOL, "results", "no row")
     step = config.get("step_factor", config.get("step_bytes", 0))
     run.setup = tuple(
-        int(value)
+        int(value) if isinstance(value, int) else 0
         for value in (
             config.get("nthreads", 1),
             config.get("ngpus", 1),

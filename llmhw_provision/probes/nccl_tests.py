@@ -1,8 +1,8 @@
 """nccl-tests: the table of sizes with time and bandwidth, in every layout since 2019, behind any launcher's prefix.
 
-Columns are found by the heading line (an `error` column before 2.13, then `#wrong` and root, later #iters, per-iteration
-columns, timestamps). "Avg bus bandwidth" hangs on the sizes chosen: judge busbw at one large size. Without the line
-"Out of bounds values" the run did not end.
+Columns are found by the heading line (an `error` column before 2.13, then `#wrong` and root, later #iters,
+per-iteration columns, timestamps). "Avg bus bandwidth" hangs on the sizes chosen: judge busbw at one large size.
+Without the line "Out of bounds values" the run did not end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from llmhw_provision.probes.format import Format
+from llmhw_provision.probes.kinds import Typical
 from llmhw_provision.probes.reading import unreadable
 from llmhw_provision.probes.screen import screen, shows
 
@@ -43,7 +44,7 @@ _SINGLE = "busbw is 0 for a single rank"
 
 @dataclass(frozen=True)
 class Row:
-    """One size: bus bandwidth in GB/s out of place and in place (None: not measured), wrong values ("N/A": unchecked)."""
+    """One size: bus bandwidth in GB/s out of place and in place (None: not measured), wrong ("N/A": unchecked)."""
 
     size: int
     count: int
@@ -214,13 +215,17 @@ def run_facts(run: Run) -> dict[str, object]:
         return facts | {"complete": False}
     last = run.rows[-1]
     facts |= {
-        "complete": run.ended and not run.cut,
+        "complete": run.ended,
         "collective": collective(run),
         "prefix": run.prefix,
         "columns": len(run.columns),
     }
     facts |= {"fields_per_row": run.fields, "nccl": run.nccl, "last_size": last.size, "last_busbw_oop": last.busbw[0]}
-    facts |= {"last_busbw_ip": last.busbw[1], "collapse_at": collapse(run), "busbw_about": last.busbw[0]}
+    facts |= {
+        "last_busbw_ip": last.busbw[1],
+        "collapse_at": collapse(run),
+        "busbw_about": Typical(last.busbw[0] or 0.0),
+    }
     for row in run.rows:
         for place, kind in enumerate(("oop", "ip")):
             if row.size and run.rows.count(row) == 1 and sum(other.size == row.size for other in run.rows) == 1:
@@ -240,7 +245,7 @@ def run_facts(run: Run) -> dict[str, object]:
 
 
 def facts(raw: bytes) -> dict[str, object]:
-    """Ranks, bus bandwidth by size, average, wrong values, whether it ended; errors and a verdict without thresholds."""
+    """Ranks, bus bandwidth by size, average, wrong values, whether it ended; errors; a verdict without thresholds."""
     return run_facts(parse(raw))
 
 
@@ -248,7 +253,8 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "nccl-tests",
         shows(
-            r"[^\n]*(?:\bsize +count +type\b[^\n]*\bbusbw\b|nThread \d+ nGpus \d+ minBytes|Test (?:CUDA|NCCL) failure |Collective test starting: )"
+            r"[^\n]*(?:\bsize +count +type\b[^\n]*\bbusbw\b|"
+            r"nThread \d+ nGpus \d+ minBytes|Test (?:CUDA|NCCL) failure |Collective test starting: )"
         ),
         facts,
     ),

@@ -81,7 +81,7 @@ def parse(raw: bytes) -> tuple[dict[str, str], list[Test], str]:
 
 
 def _begin(tests: list[Test], line: str) -> Test:
-    """The test that a matrix heading belongs to; bidirectional copies have a matrix for each direction and the total."""
+    """The test that a matrix heading belongs to; bidirectional copies have three."""
     part = re.search(r"\b(Read1|Read2|Write1|Write2|Total) bandwidth", line)
     if tests[-1].rows or tests[-1].columns:
         tests.append(Test(tests[-1].name.partition(":")[0]))

@@ -1,6 +1,7 @@
 """`nvidia-smi --query-gpu=... --format=csv`, and the list of fields that a driver knows (`--help-query-gpu`).
 
-An unknown field fails the whole query, so ask for the list first. Cells like `[N/A]` or `[Unknown Error]` are no values.
+An unknown field fails the whole query, so ask for the list first. Cells like `[N/A]` or `[Unknown Error]` are no
+values.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def parse_fields(raw: bytes) -> frozenset[str]:
 
 def facts_fields(raw: bytes) -> dict[str, object]:
     """`has`: all field names."""
-    return {"has": sorted(parse_fields(raw)), "fields": len(parse_fields(raw))}
+    return {"has": parse_fields(raw), "fields": len(parse_fields(raw))}
 
 
 def gpus(evidence: Evidence) -> Table:

@@ -6,6 +6,7 @@ import re
 
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import unreadable
+from llmhw_provision.probes.screen import screen
 
 _PCI = r"(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _ERRORS: tuple[tuple[str, str], ...] = (
@@ -20,7 +21,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("insufficient_permissions", r"Failed to initialize NVML: Insufficient Permissions"),
     ("gpu_access_blocked", r"Failed to initialize NVML: GPU access blocked by the operating system"),
     ("nvml_unknown_error", r"Failed to initialize NVML: Unknown Error"),
-    ("nvml_failure", r"Failed to initialize NVML: \S"),
+    ("nvml_failure", r"Failed to initialize NVML: \S[^\n]*\n"),
     ("no_devices", r"No devices were found\.?\s*$"),
     ("invalid_field", r'Field "(?P<field>[^"]*)" is not a valid field to query\.'),
     ("not_installed", r"(?:\S+: )*nvidia-smi: (?:command )?not found"),
@@ -44,7 +45,7 @@ def recognise(raw: bytes) -> bool:
 
 def parse(raw: bytes) -> dict[str, object]:
     """`error` is our name of the failure; `pci`, `field`, `nvml` where the line names them."""
-    text = raw.decode("utf-8", "replace")
+    text = "\n".join(screen("nvidia-smi", raw if raw.endswith(b"\n") else raw + b"\n")) + "\n" * raw.endswith(b"\n")
     found = _found(text)
     if found is None:
         raise unreadable("nvidia-smi", text, "no error line")

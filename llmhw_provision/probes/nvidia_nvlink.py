@@ -1,4 +1,4 @@
-"""NVLink of each GPU from `nvidia-smi nvlink`: status (-s), error counters (-e), capabilities (-c), remote ends (-R)."""
+"""NVLink of each GPU from `nvidia-smi nvlink`: state (-s), error counters (-e), capabilities (-c), remote ends (-R)."""
 
 from __future__ import annotations
 

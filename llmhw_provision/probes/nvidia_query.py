@@ -198,7 +198,8 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "nvidia-smi -q",
         shows(
-            r"=+NVSMI LOG=+|Attached GPUs\s+: |    (?:Fabric|Remapped Rows|ECC Errors|Clocks (?:Event|Throttle) Reasons)$|Driver Version {5,}: "
+            r"=+NVSMI LOG=+|Attached GPUs\s+: |"
+            r"    (?:Fabric|Remapped Rows|ECC Errors|Clocks (?:Event|Throttle) Reasons)$|Driver Version {5,}: "
         ),
         facts,
     ),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format
+from llmhw_provision.probes.kinds import Cells
 from llmhw_provision.probes.reading import output, unreadable
 from llmhw_provision.probes.screen import common, screen, shows
 
@@ -101,12 +102,18 @@ def parse(raw: bytes) -> Topology:
                 if not re.fullmatch(r"N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", value):
                     raise unreadable(_TOOL, f"{device} {column} {value}")
                 affinity[column][device] = value
+    nics = tuple(name for name in devices if name not in gpus)
+    names = {match[1]: match[2] for match in map(_NIC.match, below) if match}
+    if names and set(names) != set(nics):
+        raise unreadable(_TOOL, below[-1], f"{len(names)} of {len(nics)} NICs in the legend: cut off")
     return Topology(
         gpus,
-        tuple(name for name in devices if name not in gpus),
+        nics,
         _relations(devices, rows),
-        *(affinity[name] for name in _AFFINITY),
-        nic_names={match[1]: match[2] for match in map(_NIC.match, below) if match},
+        affinity["CPU Affinity"],
+        affinity["NUMA Affinity"],
+        affinity["GPU NUMA ID"],
+        nic_names=names,
     )
 
 
@@ -170,15 +177,14 @@ def facts(raw: bytes) -> dict[str, object]:
     facts: dict[str, object] = {
         "gpus": list(found.gpus),
         "nics": list(found.nics),
-        "pairs": {
-            f"{one}-{other}": found.relations[one, other]
+        "pairs": Cells(
+            (f"{one}-{other}", found.relations[one, other])
             for place, one in enumerate(names)
             for other in names[place + 1 :]
-        },
+        ),
         "nvlink": f"NV{max(set(links), key=links.count)}" if links else None,
         "numa": {gpu: int(value) if value.isdigit() else value for gpu, value in found.numa.items()},
         "cpu_affinity": found.cpu,
-        "nic_names": found.nic_names,
         "degraded": degraded(found),
         "nics_without_gpu": lost,
     }
@@ -191,6 +197,8 @@ def facts(raw: bytes) -> dict[str, object]:
             for other in found.nics[place + 1 :]
             if found.relations[one, other] == kind
         ]
+    if found.nic_names:
+        facts["nic_names"] = found.nic_names
     if links:
         facts |= {"min_nv": min(links), "max_nv": max(links)}
     if found.gpu_numa:
@@ -210,7 +218,13 @@ def facts_p2p(raw: bytes) -> dict[str, object]:
     pairs = {f"{one}-{other}": value for (one, other), value in found.items() if int(one[3:]) < int(other[3:])}
     gpus = sorted({one for one, _ in found}, key=lambda name: int(name[3:]))
     good = sum(value == "OK" for value in found.values())
-    return {"gpus": gpus, "pairs": pairs, "pairs_ok": good, "all_ok": good == len(found), "p2p": common(dict(pairs))}
+    return {
+        "gpus": gpus,
+        "pairs": Cells(pairs),
+        "pairs_ok": good,
+        "all_ok": good == len(found),
+        "p2p": common(dict(pairs)),
+    }
 
 
 def topology(evidence: Evidence) -> Topology:

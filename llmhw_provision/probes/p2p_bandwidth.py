@@ -9,6 +9,7 @@ import re
 from statistics import median
 
 from llmhw_provision.probes.format import Format
+from llmhw_provision.probes.kinds import Typical
 from llmhw_provision.probes.reading import unreadable
 from llmhw_provision.probes.screen import below_the_rest, screen, shows
 
@@ -85,12 +86,12 @@ def facts(raw: bytes) -> dict[str, object]:
             facts["p2p"] = all(cell == 1 for cell in pairs)
         elif key in names and pairs:
             facts |= {
-                names[key]: round(median(pairs), 2),
+                names[key]: Typical(round(median(pairs), 2)),
                 f"{names[key]}_min": min(pairs),
                 f"{names[key]}_max": max(pairs),
             }
         if key.startswith(("uni", "bi")):
-            facts.setdefault("self", round(median(row[place] for place, row in enumerate(matrix)), 2))
+            facts.setdefault("self", Typical(round(median(row[place] for place, row in enumerate(matrix)), 2)))
         if key == "uni_enabled":
             best = {
                 f"GPU{place}": max([*row[:place], *row[place + 1 :]], default=0.0) for place, row in enumerate(matrix)

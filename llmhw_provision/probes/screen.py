@@ -16,13 +16,16 @@ _BROKEN = re.compile(r"ERR!|Unknown Error|GPU requires reset|GPU is lost|Insuffi
 def screen(tool: str, raw: bytes) -> list[str]:
     """The lines of a terminal output without colours and trailing blanks.
 
-    Raises ProbeError when it is not text, holds other control characters or its last line has no end.
+    Raises ProbeError when it is empty or not text, holds other control characters or its last line has no end.
     """
     plain = _COLOUR.sub(b"", raw)
     found = _CONTROL.search(plain)
     if found:
         raise unreadable(tool, repr(plain[max(0, found.start() - 30) : found.end() + 10]), "control characters")
-    return [line.rstrip() for line in lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))]
+    found_lines = [line.rstrip() for line in lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))]
+    if not any(found_lines):
+        raise unreadable(tool, "", "no output")
+    return found_lines
 
 
 def shows(pattern: str) -> Callable[[bytes], bool]:
@@ -30,7 +33,7 @@ def shows(pattern: str) -> Callable[[bytes], bool]:
     compiled = re.compile(rb"^(?:" + pattern.encode() + rb")", re.M)
 
     def recognise(raw: bytes) -> bool:
-        return compiled.search(_COLOUR.sub(b"", raw)) is not None
+        return compiled.search(_COLOUR.sub(b"", raw).replace(b"\r\n", b"\n")) is not None
 
     return recognise
 
