@@ -72,6 +72,7 @@ class Run:
     average_said: str = ""
     error: str = ""
     cut: bool = False
+    elided: bool = False
 
     @property
     def ended(self) -> bool:
@@ -122,6 +123,8 @@ def _take(run: Run, line: str) -> None:
         run.name = name[1]
     elif version:
         run.nccl = version[1]
+    elif plain.strip(" #") in ("...", "[...]", "…"):
+        run.elided = True
     if not run.error:
         run.error = next((known for known, pattern in _ERRORS if pattern.search(plain)), "")
 
@@ -130,7 +133,11 @@ def _row(run: Run, words: list[str], line: str) -> Row:
     names = run.columns
     if not names:
         raise unreadable(_TOOL, line, "a row without a heading")
+    if "redop" in names and not words[3].isalpha():  # all-to-all leaves it blank
+        names = [name for name in names if name != "redop"]
     width = len(names) + (1 if names[-1] == "timestamp" else 0)
+    if "root" in names and not re.fullmatch(r"-?\d+", words[names.index("root")]):
+        raise unreadable(_TOOL, line, "no root rank")
     if len(words) not in (width, width - 1):
         raise unreadable(_TOOL, line, f"{len(words)} fields under {len(names)} headings")
     run.fields = len(words)
@@ -208,7 +215,7 @@ def run_facts(run: Run) -> dict[str, object]:
         facts["error"] = run.error
     elif separate(run):
         facts["error"] = "ranks_not_joined"
-    if run.ranks:
+    if run.ranks and not run.elided and {rank for rank, _, _ in run.ranks} == set(range(len(run.ranks))):
         facts["ranks"] = len({rank for rank, _, _ in run.ranks})
         facts["hosts"] = sorted({host for _, host, _ in run.ranks})
     if not run.rows:
@@ -239,7 +246,7 @@ def run_facts(run: Run) -> dict[str, object]:
         facts |= {"oob": f"{run.bounds[0]} {run.bounds[1]}", "rows": len(run.rows), "avg_busbw": run.average}
         facts |= {"max_size": last.size, "busbw_oop_at_max": last.busbw[0], "busbw_ip_at_max": last.busbw[1]}
         facts["average_check"] = run.average_said or "unchecked"
-    if len(run.ranks) == 1:
+    if facts.get("ranks") == 1 and not any(row.busbw[0] for row in run.rows):
         facts["note"] = _SINGLE
     return facts
 

@@ -38,6 +38,7 @@ class Test:
     columns: int = 0
     rows: list[list[float | None]] = field(default_factory=list)
     square: bool = True
+    closed: bool = False
 
     def values(self) -> list[float]:
         """All measured cells."""
@@ -64,13 +65,15 @@ def parse(raw: bytes) -> tuple[dict[str, str], list[Test], str]:
         elif _MATRIX.match(line):
             matrix = _begin(tests, line)
         elif status:
+            if tests[-1].rows:  # older versions do not name what they waive
+                tests.append(Test("(not named)"))
             tests[-1].status = {"ERROR": "Error"}.get(status[1], status[1])
         elif matrix and not matrix.columns and _COLUMNS.match(line):
             matrix.columns = len(line.split())
         elif matrix and matrix.columns and row:
             _add(matrix, row, line)
         elif not line.strip() or _TOTAL.match(line) or _REMARK.match(line):
-            continue
+            tests[-1].closed |= bool(tests[-1].rows)
         else:
             raise unreadable(_TOOL, line)
     for test in tests:
@@ -93,13 +96,16 @@ def _begin(tests: list[Test], line: str) -> Test:
 
 def _add(test: Test, row: re.Match[str], line: str) -> None:
     cells = row[2].split()
-    if len(cells) != test.columns or int(row[1]) != len(test.rows):
+    if len(cells) != test.columns or int(row[1]) != len(test.rows) or test.closed:
         raise unreadable(_TOOL, line, "cells do not match the columns")
-    test.rows.append([None if cell == "N/A" else float(cell) for cell in cells])
+    values = [None if cell == "N/A" else float(cell) for cell in cells]
+    if test.square and values[len(test.rows)] == 0:  # how the first versions say N/A
+        values[len(test.rows)] = None
+    test.rows.append(values)
 
 
 def _whole(test: Test, error: str) -> None:
-    if test.columns and len(test.rows) == (test.columns if test.square else 1):
+    if test.columns and (len(test.rows) == test.columns if test.square else test.rows and test.closed):
         test.status = "Passed" if test.status == "Running" else test.status
     elif test.columns or (test.status == "Running" and not error):
         raise unreadable(_TOOL, f"{test.name}: {len(test.rows)} of {test.columns} rows", "cut off")

@@ -26,7 +26,16 @@ COMMANDS = (FIELDS, QUERY)
 _TOOL = "nvidia-smi CSV"
 _HEAD = re.compile(r"^([a-zA-Z][\w]*(?:\.[\w]+)*)(?: \[([^\]]+)\])?$")
 _FIELD = re.compile(r'^"([\w.]+)"(?: or "([\w.]+)")*')
+_KNOWN = r"(?:index|name|gpu_name|uuid|gpu_uuid|timestamp|driver_version|count|serial|pid|process_name)"
+_KNOWN += r"|(?:pci\.bus_id|gpu_bus_id|pstate|persistence_mode|compute_mode)"
+_KNOWN += (
+    r"|(?:pcie|memory|utilization|temperature|power|clocks|clocks_event_reasons|clocks_throttle_reasons|ecc)\.[\w.]+"
+)
+_KNOWN += r"|(?:fabric|remapped_rows|retired_pages|mig)\.[\w.]+"
+_ANY = r"[a-zA-Z][\w.]*(?: \[[^\]\n]+\])?"
+_FIRST_LINE = re.compile(rf"\s*(?:{_ANY}, )*(?:{_KNOWN})(?: \[[^\]\n]+\])?(?:, {_ANY})*[ \t]*\r?\n".encode())
 _NUMBER = re.compile(r"^(-?\d+(?:\.\d+)?)(?: (?:MiB|W|MHz|%|us|C|ms))?$")
+_PROCESSES = {"pid", "retired_pages.address"}  # lists that may be empty
 _SAME = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "gpu_serial": "serial"}
 
 
@@ -51,7 +60,7 @@ def parse(raw: bytes) -> Table:
         if len(cells) != len(names):
             raise unreadable(_TOOL, line, f"{len(cells)} cells under {len(names)} headings")
         rows.append(dict(zip(names, (cell.strip() for cell in cells), strict=True)))
-    if not rows:
+    if not rows and not _PROCESSES & set(names):
         raise unreadable(_TOOL, text[0], "no rows")
     return Table(names, tuple(rows))
 
@@ -77,6 +86,11 @@ def slow_link(row: dict[str, str]) -> str | None:
     if width < width_max or (gen < gen_max and awake):
         return f"gen{gen} x{width}"
     return None
+
+
+def recognise(raw: bytes) -> bool:
+    """Whether the first line that is not empty is a list of field names, one of which every driver knows."""
+    return _FIRST_LINE.match(raw) is not None
 
 
 def facts(raw: bytes) -> dict[str, object]:
@@ -131,14 +145,11 @@ def gpus(evidence: Evidence) -> Table:
     return parse(output(evidence, QUERY.key))
 
 
-_KNOWN = r"(?:index|name|gpu_name|uuid|gpu_uuid|timestamp|driver_version|count|serial|pci\.bus_id|gpu_bus_id|pstate)"
-_KNOWN += r"|(?:pcie|memory|utilization|temperature|power|clocks|ecc|fabric|remapped_rows|retired_pages|mig)\.[\w.]+"
-_ANY = r"[a-zA-Z][\w.]*(?: \[[^\]]+\])?"
 FORMATS: tuple[Format, ...] = (
     Format(
         "nvidia-smi --help-query-gpu",
         shows(r'List of valid properties to query for the switch "--query-'),
         facts_fields,
     ),
-    Format("nvidia-smi --query-gpu", shows(rf"(?:(?:{_KNOWN})(?: \[[^\]]+\])?(?:, {_ANY})*)[ \t\r]*$"), facts),
+    Format("nvidia-smi --query-gpu", recognise, facts),
 )

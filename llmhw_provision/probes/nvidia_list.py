@@ -16,7 +16,8 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _GPU = re.compile(rf"^GPU (\d+): (.+) \(UUID: (GPU-{_UUID})\)$")
 _MIG = re.compile(r"^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-\S+)\)$")
 _VERSION = re.compile(
-    r"^(NVIDIA-SMI|NVML|DRIVER|CUDA|CUDA UMD|KMD)(?: Driver)? [Vv]ersion\s*: (\d+(?:\.\d+)+|N/A|Not Found)$"
+    r"^(NVIDIA-SMI|NVML|DRIVER|CUDA|CUDA UMD|KMD)(?: Driver)? [Vv]ersion\s*: "
+    r"(\d+(?:\.\d+)+|N/A|Not Found|Deprecated, see \".*\" instead)$"
 )
 _NAMES = {
     "NVIDIA-SMI": "nvidia_smi",
@@ -28,8 +29,10 @@ _NAMES = {
 }
 _TITLE = re.compile(r"^\| NVIDIA-SMI (\S+)\s+(?:Driver|KMD) Version: (\S+)\s+CUDA (?:UMD )?Version: (\S+)\s*\|$")
 _FIRST = re.compile(
-    r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A|ERR!)\s*\|\s*([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s+(\S+)\s*\|\s*(\S.*?)\s*\|$"
+    r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*\|\s*"
+    r"([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s+(\S+)\s*\|\s*(\S.*?)\s*\|$"
 )
+_SLICE = re.compile(r"^\|\s+\d+\s+\d+\s+\d+\s+\d+\s+\|\s+\d+MiB / ")
 _SECOND = re.compile(
     r"^\|\s*(\S+)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!)\s+(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)\s+(\S.*?)\s*\|$"
 )
@@ -65,7 +68,8 @@ def facts_version(raw: bytes) -> dict[str, object]:
     for line in screen("nvidia-smi --version", raw):
         match = _VERSION.match(line)
         if match:
-            facts[_NAMES[match[1]]] = None if absent(match[2]) or match[2] == "Not Found" else match[2]
+            if not match[2].startswith("Deprecated"):
+                facts[_NAMES[match[1]]] = None if absent(match[2]) or match[2] == "Not Found" else match[2]
         elif line.strip():
             raise unreadable("nvidia-smi --version", line)
     if "driver" not in facts and "kmd" not in facts:
@@ -114,9 +118,10 @@ def facts_table(raw: bytes) -> dict[str, object]:
     if not gpus or list(gpus) != [f"GPU{n}" for n in range(len(gpus))] or not _closed(text):
         raise unreadable("nvidia-smi", text[-1], "GPU rows are missing")
     errors = {key: names for key, names in errors.items() if names}
+    slices = [line for line in text[:end] if _SLICE.match(line)]
     facts: dict[str, object] = {"driver": title[2], "cuda": None if absent(title[3]) else title[3], "gpus": list(gpus)}
     names = {key: row.get("name") for key, row in gpus.items()}
-    facts |= {"name": common(dict(names)), "rows": gpus, "error_cells": errors}
+    facts |= {"name": common(dict(names)), "rows": gpus, "error_cells": errors, "mig_devices": slices}
     if errors:
         facts |= {"error": "gpu_error_cells", "err_gpus": list(errors), "verdict": "fail"}
     return facts

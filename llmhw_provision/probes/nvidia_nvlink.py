@@ -188,7 +188,9 @@ def status(evidence: Evidence) -> tuple[Gpu, ...]:
 FORMATS: tuple[Format, ...] = (
     Format(
         "nvidia-smi nvlink",
-        shows(r"\s+Link \d+(?:: |, )|(?:Device does not have|Nvlink queries are|\s*NVML: Unable to retrieve NVLink)"),
+        shows(
+            r"\s+Link \d+(?:: |, )|(?:Device does not have|Nvlink queries are|\s*NVML: Unable to retrieve N[vV][lL]ink)"
+        ),
         facts,
     ),
 )

@@ -75,6 +75,12 @@ for _span in ("Volatile", "Aggregate"):
     for _name in _ECC_NAMES:
         _FACTS[f"{_name}_{_span}".lower().replace(" ", "_").replace("-", "_")] = (("ECC Errors", _span, _name),)
 _UNIT = re.compile(r"^(-?\d+(?:\.\d+)?)(?: ?(?:MiB|W|C|x|bank\(s\)))?$")
+_VERSIONS = (
+    ("Driver Version", "driver"),
+    ("KMD Version", "driver"),
+    ("CUDA Version", "cuda"),
+    ("CUDA UMD Version", "cuda"),
+)
 _TEXT_FACTS = {"product", "serial", "uuid", "vbios", "gsp_firmware", "clique_id"}
 _N_A_IS_NONE = {"remap_pending", "remap_failure"}
 
@@ -175,9 +181,10 @@ def facts(raw: bytes) -> dict[str, object]:
     """Driver, CUDA, number of GPUs, and each fact: one value when all GPUs agree, else the values by bus id."""
     found = parse(raw)
     facts: dict[str, object] = {"gpus": [bus for bus in found.gpus if bus]}
-    for name, key in (("Driver Version", "driver"), ("CUDA Version", "cuda"), ("CUDA UMD Version", "cuda")):
-        if name in found.driver and not absent(found.driver[name]):
-            facts[key] = found.driver[name]
+    for name, key in _VERSIONS:
+        said = found.driver.get(name, "").partition(" [Deprecated")[0]
+        if re.fullmatch(r"\d+(?:\.\d+)+", said):
+            facts[key] = said
     if "Attached GPUs" in found.driver:
         facts["attached_gpus"] = int(found.driver["Attached GPUs"])
     each = {bus: _facts_of(values) for bus, values in found.gpus.items()}
@@ -199,7 +206,7 @@ FORMATS: tuple[Format, ...] = (
         "nvidia-smi -q",
         shows(
             r"=+NVSMI LOG=+|Attached GPUs\s+: |"
-            r"    (?:Fabric|Remapped Rows|ECC Errors|Clocks (?:Event|Throttle) Reasons)$|Driver Version {5,}: "
+            r"    (?:Fabric|Remapped Rows|ECC Errors|Clocks (?:Event|Throttle) Reasons)$|(?:Driver|KMD) Version {5,}: "
         ),
         facts,
     ),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from llmhw_provision.probes.reading import lines, unreadable
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+_PROMPT = re.compile(r"^(?:\S+@\S+\s?)?\S*\$ \S|^\./\w+$")  # the command itself, in a pasted output
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _NOTHING = {"n/a", "[n/a]", "not supported", "[not supported]", "[not found]", "not available", "none", ""}
 _BROKEN = re.compile(r"ERR!|Unknown Error|GPU requires reset|GPU is lost|Insufficient Permissions", re.I)
@@ -23,6 +24,8 @@ def screen(tool: str, raw: bytes) -> list[str]:
     if found:
         raise unreadable(tool, repr(plain[max(0, found.start() - 30) : found.end() + 10]), "control characters")
     found_lines = [line.rstrip() for line in lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))]
+    if found_lines and _PROMPT.match(found_lines[0]):
+        del found_lines[0]
     if not any(found_lines):
         raise unreadable(tool, "", "no output")
     return found_lines
