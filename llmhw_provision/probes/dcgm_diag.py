@@ -24,7 +24,7 @@ _SECTION = re.compile(r"^[|+]-----  (\w+)  -+\+-+[|+]$")
 _BORDER = re.compile(r"^\+[-=]+\+[-=]+\+$")
 _RESULT = re.compile(r"^(Pass|Fail|Skip|Warn|Not Run)(?: - (?:(All)|GPUs?: ([\d, ]+)))?$")
 _ENTITY = re.compile(r"^(GPU|NvSwitch|CPU|ConnectX)\s?(\d+): (Pass|Fail|Skip|Warn|Not Run)$")
-_MESSAGES = ("Error", "Warning", "Info", "EUD Version")
+_MESSAGE = re.compile(r"^(Error|Warning|Info|EUD Version)(?:: .*)?$")
 _SHORT = {"Page Retirement/Row Remap": "row remap"}
 _WIDTH = 45
 
@@ -65,23 +65,24 @@ def parse(raw: bytes) -> tuple[dict[str, str], list[Test]]:
 
 
 def _take(tests: list[Test], section: str, name: str, last: str, said: str, line: str) -> None:
-    if name and name not in _MESSAGES:
+    if name and not _MESSAGE.match(name):
         tests.append(Test(section, name))
     if not tests:
         raise unreadable(_TOOL, line, "a result without a test")
     test = tests[-1]
     result, entity = _RESULT.match(said.strip()), _ENTITY.match(said.strip())
-    if name in _MESSAGES:
-        test.messages.append((name, said))
+    kind = _MESSAGE.match(name)
+    if kind:
+        test.messages.append((kind[1], said))
     elif entity:
         test.statuses[entity[2]] = entity[3]
-    elif result and (name or last not in _MESSAGES):
+    elif result and (name or not _MESSAGE.match(last)):
         numbers = re.findall(r"\d+", result[3] or "")
         for number in numbers or [""]:
             test.statuses[number] = result[1]
-    elif not name and test.messages and last in _MESSAGES:
-        kind, before = test.messages[-1]
-        test.messages[-1] = (kind, before.ljust(_WIDTH * (1 + (len(before) - 1) // _WIDTH)) + said)
+    elif not name and test.messages and _MESSAGE.match(last):
+        label, before = test.messages[-1]
+        test.messages[-1] = (label, before.ljust(_WIDTH * (1 + (len(before) - 1) // _WIDTH)) + said)
     elif not name and re.fullmatch(r"[\d, ]+", said) and test.statuses:
         status = list(test.statuses.values())[-1]
         test.statuses |= dict.fromkeys(re.findall(r"\d+", said), status)

@@ -170,7 +170,7 @@ def facts_status(raw: bytes) -> dict[str, object]:
 FORMATS: tuple[Format, ...] = (
     Format(
         "fabric manager status",
-        shows(r"(?:[●○×*↻] )?(?:Unit )?nvidia-fabricmanager(?:\.service)?(?: - .*|$)"),
+        shows(r"(?:(?:●|○|×|\\*|↻|●) )?(?:Unit )?nvidia-fabricmanager(?:\.service)?(?: - .*|$)"),
         facts_status,
     ),
     Format(

@@ -8,6 +8,7 @@ Without the line "Out of bounds values" the run did not end.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from llmhw_provision.probes.format import Format
@@ -73,6 +74,7 @@ class Run:
     error: str = ""
     cut: bool = False
     elided: bool = False
+    no_operator: bool = False
 
     @property
     def ended(self) -> bool:
@@ -135,6 +137,7 @@ def _row(run: Run, words: list[str], line: str) -> Row:
         raise unreadable(_TOOL, line, "a row without a heading")
     if "redop" in names and not words[3].isalpha():  # all-to-all leaves it blank
         names = [name for name in names if name != "redop"]
+        run.no_operator = True
     width = len(names) + (1 if names[-1] == "timestamp" else 0)
     if "root" in names and not re.fullmatch(r"-?\d+", words[names.index("root")]):
         raise unreadable(_TOOL, line, "no root rank")
@@ -179,7 +182,7 @@ def collective(run: Run) -> str:
         return "all_reduce" if ratio >= 0.99 else "reduce_scatter"
     if ratio > 0.995:
         return "sendrecv"
-    return "alltoall" if last.wrong[1] == "N/A" and last.wrong[0] != "N/A" else "all_gather"
+    return "alltoall" if run.no_operator or (last.wrong[1] == "N/A" and last.wrong[0] != "N/A") else "all_gather"
 
 
 def collapse(run: Run) -> int | None:
@@ -233,9 +236,10 @@ def run_facts(run: Run) -> dict[str, object]:
         "collapse_at": collapse(run),
         "busbw_about": Typical(last.busbw[0] or 0.0),
     }
+    times = Counter(row.size for row in run.rows)
     for row in run.rows:
         for place, kind in enumerate(("oop", "ip")):
-            if row.size and run.rows.count(row) == 1 and sum(other.size == row.size for other in run.rows) == 1:
+            if row.size and times[row.size] == 1:
                 facts[f"busbw_{kind}_at_{row.size}"] = row.busbw[place]
                 facts[f"algbw_{kind}_at_{row.size}"] = row.algbw[place]
     checked = [word for row in run.rows for word in row.wrong if word != "N/A"]

@@ -30,6 +30,9 @@ _COMPILED = tuple((name, re.compile(rf"^\s*{pattern}", re.M | re.I)) for name, p
 _LIBRARY = re.compile(r"^\s*NVML library version: (\d+(?:\.\d+)+)\s*$", re.M)
 
 
+_HEAD = 1 << 16
+
+
 def _found(text: str) -> tuple[str, re.Match[str]] | None:
     for name, pattern in _COMPILED:
         match = pattern.search(text)
@@ -40,7 +43,7 @@ def _found(text: str) -> tuple[str, re.Match[str]] | None:
 
 def recognise(raw: bytes) -> bool:
     """Whether nvidia-smi failed: one of its own error lines begins a line."""
-    return _found(raw.decode("utf-8", "replace")) is not None
+    return _found(raw[:_HEAD].decode("utf-8", "replace")) is not None
 
 
 def parse(raw: bytes) -> dict[str, object]:

@@ -9,6 +9,7 @@ from llmhw_provision.probes.reading import lines, unreadable
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _PROMPT = re.compile(r"^(?:\S+@\S+\s?)?\S*\$ \S|^\./\w+$")  # the command itself, in a pasted output
+_HEAD = 1 << 20  # an output that has not shown its form in a mebibyte is none of ours
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _NOTHING = {"n/a", "[n/a]", "not supported", "[not supported]", "[not found]", "not available", "none", ""}
 _BROKEN = re.compile(r"ERR!|Unknown Error|GPU requires reset|GPU is lost|Insufficient Permissions", re.I)
@@ -36,7 +37,10 @@ def shows(pattern: str) -> Callable[[bytes], bool]:
     compiled = re.compile(rb"^(?:" + pattern.encode() + rb")", re.M)
 
     def recognise(raw: bytes) -> bool:
-        return compiled.search(_COLOUR.sub(b"", raw).replace(b"\r\n", b"\n")) is not None
+        head = raw[:_HEAD]
+        if b"\x1b" in head:
+            head = _COLOUR.sub(b"", head)
+        return compiled.search(head.replace(b"\r\n", b"\n")) is not None
 
     return recognise
 

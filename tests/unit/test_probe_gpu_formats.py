@@ -141,7 +141,7 @@ def test_cut_output_gives_an_error_or_the_same_facts(item: dict[str, Any]) -> No
     whole = facts_of(raw)
     form = form_of(raw)
     assert form is not None
-    for end in range(0, len(raw), max(10, len(raw) // 400)):
+    for end in range(0, len(raw), max(10, len(raw) // 150)):
         try:
             got = facts_of(raw[:end])
         except ProbeError:
