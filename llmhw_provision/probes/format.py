@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from llmhw_provision.probes.reading import lines
+
+HEAD = 65536
 
 
 @dataclass(frozen=True)
@@ -13,3 +18,19 @@ class Format:
     name: str
     recognise: Callable[[bytes], bool]
     facts: Callable[[bytes], dict[str, object]]
+
+
+def holds(pattern: bytes) -> Callable[[bytes], bool]:
+    """Tells whether `pattern` (line anchors on) occurs in the first 64 KiB of an output."""
+    compiled = re.compile(pattern, re.MULTILINE)
+    return lambda raw: compiled.search(raw[:HEAD]) is not None
+
+
+def message(tool: str, facts: dict[str, object]) -> Callable[[bytes], dict[str, object]]:
+    """Facts of an output that is one known message; raises ProbeError when it is cut off."""
+
+    def read(raw: bytes) -> dict[str, object]:
+        lines(tool, raw)
+        return dict(facts)
+
+    return read

@@ -1,10 +1,6 @@
-"""Kinds of facts that people name only in part: a matrix, a typical value. Everything else is compared whole."""
+"""A typical value: a fact that people round when they speak of it."""
 
 from __future__ import annotations
-
-
-class Cells(dict[str, object]):
-    """A whole matrix by `row-column`; who speaks of it names some cells."""
 
 
 class Typical(float):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format
-from llmhw_provision.probes.kinds import Cells
 from llmhw_provision.probes.reading import output, unreadable
 from llmhw_provision.probes.screen import common, screen, shows
 
@@ -177,11 +176,11 @@ def facts(raw: bytes) -> dict[str, object]:
     facts: dict[str, object] = {
         "gpus": list(found.gpus),
         "nics": list(found.nics),
-        "pairs": Cells(
-            (f"{one}-{other}", found.relations[one, other])
+        "pairs": {
+            f"{one}-{other}": found.relations[one, other]
             for place, one in enumerate(names)
             for other in names[place + 1 :]
-        ),
+        },
         "nvlink": f"NV{max(set(links), key=links.count)}" if links else None,
         "numa": {gpu: int(value) if value.isdigit() else value for gpu, value in found.numa.items()},
         "cpu_affinity": found.cpu,
@@ -220,7 +219,7 @@ def facts_p2p(raw: bytes) -> dict[str, object]:
     good = sum(value == "OK" for value in found.values())
     return {
         "gpus": gpus,
-        "pairs": Cells(pairs),
+        "pairs": pairs,
         "pairs_ok": good,
         "all_ok": good == len(found),
         "p2p": common(dict(pairs)),

@@ -7,14 +7,31 @@ the general ones, and the forms of free text (logs, error lines) stand after tho
 from __future__ import annotations
 
 from llmhw_provision.probes import (
+    chrony,
     dcgm,
     dcgm_diag,
+    dmesg,
+    dmidecode,
+    ds_report,
     fabric_manager,
+    fio,
     gpu_burn,
     gpu_copy,
+    ib_fabric,
+    ib_sysfs,
+    ibstat,
+    ibv_devinfo,
+    ipmi,
+    llamafactory_env,
+    lsblk,
+    lscpu,
     lspci,
+    mdadm_detail,
+    mlxlink,
+    munge,
     nccl_json,
     nccl_tests,
+    numactl,
     nvbandwidth,
     nvidia_csv,
     nvidia_dmon,
@@ -23,7 +40,17 @@ from llmhw_provision.probes import (
     nvidia_nvlink,
     nvidia_query,
     nvidia_topo,
+    nvme,
     p2p_bandwidth,
+    packages,
+    perftest,
+    slurm,
+    slurm_node,
+    smartctl,
+    unit_state,
+    vllm_bench,
+    vllm_log,
+    vllm_metrics,
 )
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import ProbeError
@@ -47,10 +74,15 @@ _GPU: tuple[tuple[Format, ...], ...] = (
     lspci.FORMATS,
     fabric_manager.FORMATS,
 )
-_HOST: tuple[tuple[Format, ...], ...] = ()
-_FREE_TEXT: tuple[tuple[Format, ...], ...] = ()
+_FABRIC = (ibstat.FORMATS, ib_sysfs.FORMATS, ibv_devinfo.FORMATS, perftest.FORMATS, mlxlink.FORMATS, ib_fabric.FORMATS)
+_STORAGE = (mdadm_detail.FORMATS, nvme.FORMATS, smartctl.FORMATS, lsblk.FORMATS, fio.FORMATS)
+_MACHINE = (lscpu.FORMATS, numactl.FORMATS, dmidecode.FORMATS, ipmi.FORMATS, chrony.FORMATS)
+_SOFTWARE = (slurm_node.FORMATS, munge.FORMATS, ds_report.FORMATS, llamafactory_env.FORMATS)
+_SERVING = (vllm_bench.FORMATS, vllm_metrics.FORMATS, vllm_log.FORMATS)
+_FREE_TEXT = (slurm.FORMATS, packages.FORMATS, unit_state.FORMATS, dmesg.FORMATS, (ibstat.NOTHING,))
+_GROUPS = (*_GPU, *_FABRIC, *_STORAGE, *_MACHINE, *_SOFTWARE, *_SERVING, *_FREE_TEXT)
 
-FORMATS: tuple[Format, ...] = tuple(form for group in (*_GPU, *_HOST, *_FREE_TEXT) for form in group)
+FORMATS: tuple[Format, ...] = tuple(form for group in _GROUPS for form in group)
 
 
 def form_of(raw: bytes) -> Format | None:

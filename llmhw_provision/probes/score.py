@@ -17,9 +17,12 @@ import click
 import yaml
 
 from llmhw_provision.errors import InputError, ProvisionError
-from llmhw_provision.probes.kinds import Cells, Typical
+from llmhw_provision.probes.kinds import Typical
 from llmhw_provision.probes.reading import ProbeError
 from llmhw_provision.probes.registry import facts_of
+
+_REMARK = r"(?: \(|: | all )"
+_WHOLE = frozenset({"bad", "inactive", "nonzero"})
 
 
 def score(index: Path) -> list[dict[str, Any]]:
@@ -39,11 +42,11 @@ def judge(file: str, raw: bytes, expected: dict[str, Any]) -> dict[str, Any]:
         facts = facts_of(raw)
     except ProbeError as error:
         return {"file": file, "verdict": "unsupported", "got": {"unread": str(error)}, "expected": expected}
-    got = {key: facts[key] for key in expected if key in facts}
+    got = {key: plain(asked(facts[key], value, whole=key in _WHOLE)) for key, value in expected.items() if key in facts}
     verdict = "match" if len(got) == len(expected) else "unsupported"
     if any(not same(value, expected[key]) for key, value in got.items()):
         verdict = "mismatch"
-    return {"file": file, "verdict": verdict, "got": plain(got), "expected": expected}
+    return {"file": file, "verdict": verdict, "got": got, "expected": expected}
 
 
 def plain(value: object) -> Any:
@@ -57,30 +60,38 @@ def plain(value: object) -> Any:
     return value
 
 
-def same(got: Any, expected: Any) -> bool:
-    """Whether a fact has the expected value.
+def asked(got: Any, expected: Any, *, whole: bool = False) -> Any:
+    """A fact in the terms it is asked for: of a list its length where a count is expected, of a table the rows named.
 
-    Where a count is expected and a list was read, its length counts. Of a matrix or a set an expectation names some
-    members; a typical value it rounds; a text it may follow with a remark: "pass (>= 460 at 16 GiB)".
+    Of a set the members named, a typical value as it is spoken, and a text with the remark that follows it in the
+    question: "pass (>= 460 at 16 GiB)". `whole` tables are kept: one fault too many would be a false alarm.
     """
+    count = isinstance(expected, int) and not isinstance(expected, bool)
+    if count and isinstance(got, list | tuple | dict):
+        return len(got)
+    if count and isinstance(got, Typical) and got.spoken(expected):
+        return expected
+    if isinstance(expected, list) and isinstance(got, frozenset):
+        return [item for item in expected if item in got]
+    if isinstance(expected, dict) and isinstance(got, dict) and not whole:
+        named = {str(key): value for key, value in got.items()}
+        return {str(key): asked(named[str(key)], value) for key, value in expected.items() if str(key) in named}
+    if isinstance(expected, str) and isinstance(got, str) and got and re.match(rf"{re.escape(got)}{_REMARK}", expected):
+        return expected
+    return got
+
+
+def same(got: Any, expected: Any) -> bool:
+    """Whether a fact has the expected value; true is not 1, and numbers agree to nine digits."""
     if isinstance(expected, bool) or isinstance(got, bool):
         return got is expected
-    if isinstance(expected, int) and isinstance(got, list | tuple | dict):
-        return len(got) == expected
     if isinstance(expected, int | float) and isinstance(got, int | float):
-        if isinstance(got, Typical) and isinstance(expected, int):
-            return got.spoken(expected)
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
-    if isinstance(expected, list) and isinstance(got, frozenset):
-        return got.issuperset(expected)
-    if isinstance(expected, list) and isinstance(got, list | tuple):
+    if isinstance(expected, list) and isinstance(got, list):
         return len(got) == len(expected) and all(map(same, got, expected))
     if isinstance(expected, dict) and isinstance(got, dict):
-        have, wanted = ({str(key): value for key, value in one.items()} for one in (got, expected))
-        enough = have.keys() >= wanted.keys() if isinstance(got, Cells) else have.keys() == wanted.keys()
-        return enough and all(same(have[key], wanted[key]) for key in wanted)
-    if isinstance(expected, str) and isinstance(got, str) and got:
-        return expected == got or re.match(rf"{re.escape(got)}(?: \(|: | all )", expected) is not None
+        wanted = {str(key): value for key, value in expected.items()}
+        return got.keys() == wanted.keys() and all(same(got[key], wanted[key]) for key in wanted)
     return type(got) is type(expected) and got == expected
 
 
