@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from llmhw_provision.probes import (
     chrony,
+    dcgm,
+    dcgm_diag,
     dmesg,
     dmidecode,
     ds_report,
+    fabric_manager,
     fio,
+    gpu_burn,
+    gpu_copy,
     ib_fabric,
     ib_sysfs,
     ibstat,
@@ -20,11 +25,23 @@ from llmhw_provision.probes import (
     llamafactory_env,
     lsblk,
     lscpu,
+    lspci,
     mdadm_detail,
     mlxlink,
     munge,
+    nccl_json,
+    nccl_tests,
     numactl,
+    nvbandwidth,
+    nvidia_csv,
+    nvidia_dmon,
+    nvidia_errors,
+    nvidia_list,
+    nvidia_nvlink,
+    nvidia_query,
+    nvidia_topo,
     nvme,
+    p2p_bandwidth,
     packages,
     perftest,
     slurm,
@@ -38,7 +55,25 @@ from llmhw_provision.probes import (
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import ProbeError
 
-_GPU: tuple[tuple[Format, ...], ...] = ()
+_GPU: tuple[tuple[Format, ...], ...] = (
+    nvidia_errors.FORMATS,
+    gpu_burn.FORMATS,
+    nccl_json.FORMATS,
+    nccl_tests.FORMATS,
+    nvbandwidth.FORMATS,
+    p2p_bandwidth.FORMATS,
+    gpu_copy.FORMATS,
+    dcgm_diag.FORMATS,
+    dcgm.FORMATS,
+    nvidia_topo.FORMATS,
+    nvidia_nvlink.FORMATS,
+    nvidia_query.FORMATS,
+    nvidia_csv.FORMATS,
+    nvidia_dmon.FORMATS,
+    nvidia_list.FORMATS,
+    lspci.FORMATS,
+    fabric_manager.FORMATS,
+)
 _FABRIC = (ibstat.FORMATS, ib_sysfs.FORMATS, ibv_devinfo.FORMATS, perftest.FORMATS, mlxlink.FORMATS, ib_fabric.FORMATS)
 _STORAGE = (mdadm_detail.FORMATS, nvme.FORMATS, smartctl.FORMATS, lsblk.FORMATS, fio.FORMATS)
 _MACHINE = (lscpu.FORMATS, numactl.FORMATS, dmidecode.FORMATS, ipmi.FORMATS, chrony.FORMATS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ import click
 import yaml
 
 from llmhw_provision.errors import InputError, ProvisionError
+from llmhw_provision.probes.kinds import Typical
 from llmhw_provision.probes.reading import ProbeError
 from llmhw_provision.probes.registry import facts_of
 
-_WHOLE = frozenset({"bad"})
+_REMARK = r"(?: \(|: | all )"
+_WHOLE = frozenset({"bad", "inactive", "nonzero"})
 
 
 def score(index: Path) -> list[dict[str, Any]]:
@@ -39,7 +42,7 @@ def judge(file: str, raw: bytes, expected: dict[str, Any]) -> dict[str, Any]:
         facts = facts_of(raw)
     except ProbeError as error:
         return {"file": file, "verdict": "unsupported", "got": {"unread": str(error)}, "expected": expected}
-    got = {key: asked(plain(facts[key]), value, whole=key in _WHOLE) for key, value in expected.items() if key in facts}
+    got = {key: plain(asked(facts[key], value, whole=key in _WHOLE)) for key, value in expected.items() if key in facts}
     verdict = "match" if len(got) == len(expected) else "unsupported"
     if any(not same(value, expected[key]) for key, value in got.items()):
         verdict = "mismatch"
@@ -60,12 +63,21 @@ def plain(value: object) -> Any:
 def asked(got: Any, expected: Any, *, whole: bool = False) -> Any:
     """A fact in the terms it is asked for: of a list its length where a count is expected, of a table the rows named.
 
-    `whole` tables are kept: one fault too many would be a false alarm.
+    Of a set the members named, a typical value as it is spoken, and a text with the remark that follows it in the
+    question: "pass (>= 460 at 16 GiB)". `whole` tables are kept: one fault too many would be a false alarm.
     """
-    if isinstance(expected, int) and not isinstance(expected, bool) and isinstance(got, list | dict):
+    count = isinstance(expected, int) and not isinstance(expected, bool)
+    if count and isinstance(got, list | tuple | dict):
         return len(got)
+    if count and isinstance(got, Typical) and got.spoken(expected):
+        return expected
+    if isinstance(expected, list) and isinstance(got, frozenset):
+        return [item for item in expected if item in got]
     if isinstance(expected, dict) and isinstance(got, dict) and not whole:
-        return {str(key): asked(got[str(key)], value) for key, value in expected.items() if str(key) in got}
+        named = {str(key): value for key, value in got.items()}
+        return {str(key): asked(named[str(key)], value) for key, value in expected.items() if str(key) in named}
+    if isinstance(expected, str) and isinstance(got, str) and got and re.match(rf"{re.escape(got)}{_REMARK}", expected):
+        return expected
     return got
 
 
