@@ -20,7 +20,7 @@ HARDWARE = frozenset({46, 48, 61, 62, 64, 74, 79, 92, 95, 109, 110, 119, 120, 13
 
 _XID = re.compile(r"NVRM: (?:GPU at )?Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]+)\b")
 _SXID = re.compile(r"SXid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+), (Fatal|Non-fatal|Non-Fatal)?")
-_GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
+_GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)")
 _AER = re.compile(r"(\S+): PCIe Bus Error: severity=(Corrected|Uncorrected)[^,]*")
 _OTHER = {
     "rm_init_adapter": re.compile(r"RmInitAdapter failed!"),
@@ -84,7 +84,8 @@ def parse(raw: bytes) -> Log:
         elif match := _GPU.search(line):
             last = match[1]
         if "fallen off the bus" in line:
-            fallen.append(last)
+            named = _GPU.search(line)
+            fallen.append(named[1] if named else last)
         if match := _AER.search(line):
             errors[match[2]].append(match[1])
         other += [name for name, pattern in _OTHER.items() if pattern.search(line)]
@@ -110,7 +111,7 @@ def facts(raw: bytes) -> dict[str, object]:
         "hardware_xids": list(dict.fromkeys(event.number for event in severe)),
         "fatal": bool(fatal),
         "fallen": bool(log.fallen),
-        "fallen_off_bus": list(log.fallen),
+        "fallen_off_bus": list(dict.fromkeys(pci.partition(".")[0] for pci in log.fallen)),
         "aer": list(dict.fromkeys(log.corrected + log.uncorrected)),
         "aer_corrected": len(log.corrected),
         "aer_uncorrected": len(log.uncorrected),

@@ -16,8 +16,8 @@ RDMA_LINK = Command("rdma-link", ("rdma", "link"), 10)
 COMMANDS = (SMINFO, HOSTS, LINKS, RDMA_LINK)
 
 _SM = re.compile(
-    r"^sminfo: sm lid ([0-9]+) sm guid (0x[0-9a-f]+), activity count ([0-9]+) priority ([0-9]+) "
-    r"state ([0-9]+) SMINFO_([A-Z]+)$"
+    r"^sminfo: sm lid ([0-9]+) sm guid (0x[0-9a-f]+), activity count ([0-9]+) priority ([0-9]+)\s+"
+    r"state ([0-9]+) SMINFO_([A-Z]+)\s*$"
 )
 _NODE = re.compile(r'^(Ca|Switch)\s*: (0x[0-9a-f]+) ports ([0-9]+) "([^"]*)"')
 _LINK = re.compile(r"==\(\s*(?:([0-9]+)X\s+([0-9.]+) Gbps\s+)?([A-Za-z]+)/\s*([A-Za-z]+)\s*\)==>.*\((.*)\)\s*$")

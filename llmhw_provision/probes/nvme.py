@@ -10,7 +10,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds, message
-from llmhw_provision.probes.reading import json_object, plain_lines, rows, unreadable, whole
+from llmhw_provision.probes.reading import grouped, json_object, plain_lines, rows, unreadable, whole
 
 LIST = Command("nvme-list", ("nvme", "list", "-o", "json"), 20)
 KELVIN = 273
@@ -107,7 +107,7 @@ def smart_text(raw: bytes) -> dict[str, object]:
         raise unreadable("nvme smart-log", f"temperature {values.get('temperature', '')!r}", "cut off")
     warning = values.get("critical_warning", "")
     number = int(warning, 16) if re.match(r"^0x[0-9a-f]+$", warning) else whole("nvme smart-log", warning, "warning")
-    wear = {key: values.get(name, "").rstrip("%").replace(",", "") for key, name in names.items()}
+    wear = {key: grouped("nvme smart-log", values.get(name, "").rstrip("%"), name) for key, name in names.items()}
     return {"temp_c": int(degrees[1]), "critical_warning": number, **_wear(wear)}
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import exact, json_object, number, plain_lines, rows, table, unreadable, whole
+from llmhw_provision.probes.reading import exact, json_object, number, plain_lines, table, unreadable, whole
 
 MIB = 1024**2
 _TITLE = re.compile(r"^\s*(?:RDMA_Write|RDMA_Read|Send|Write|Read|Atomic|Raw Ethernet).*(?:BW|Latency) Test\s*$")
@@ -80,7 +80,7 @@ def _row(line: str, heading: str) -> Row:
     size = whole("perftest", words[0], "#bytes")
     if units[0] == "usec":
         typical = "t_typical" in heading and len(values) > 4
-        return Row(size, values[2] if typical else values[1], values[4] if typical else values[1], "usec")
+        return Row(size, values[3] if typical else values[1], values[4] if typical else values[1], "usec")
     return Row(size, values[1], values[2], units[0])
 
 
@@ -122,31 +122,25 @@ def _values(found: tuple[Row, ...]) -> dict[str, object]:
 
 
 def json_facts(raw: bytes) -> dict[str, object]:
-    """As `facts`, from the file that --out_json writes; its unit stands in the test's settings."""
-    document = json_object("perftest", raw)
-    results = document.get("results")
-    entries = (
-        rows(results, "perftest", "results") if isinstance(results, list) else [table(results, "perftest", "results")]
-    )
-    unit = "MB/sec" if re.search(rb'BW_?[Uu]nits?"\s*:\s*"M', raw) else "Gb/sec"
-    found = []
-    for entry in entries:
-        size = whole("perftest", entry.get("MsgSize"), "MsgSize")
-        peak, average = (number("perftest", entry.get(key), key) for key in ("BW_peak", "BW_average"))
-        found.append(Row(size, exact(peak), exact(average), unit))
-    return {"interleaved": False, **_values(tuple(found)), "error": False}
+    """Size, average and peak of the file that --out_json writes; it does not tell the unit."""
+    results = table(json_object("perftest", raw).get("results"), "perftest", "results")
+    values = {key: number("perftest", results.get(key), key) for key in ("BW_peak", "BW_average")}
+    size = whole("perftest", results.get("MsgSize"), "MsgSize")
+    return {"size": size, "peak": exact(values["BW_peak"]), "average": exact(values["BW_average"]), "error": False}
 
 
 FORMATS = (
     Format(
-        "perftest", holds(rb"^\s*(RDMA_Write|RDMA_Read|Send|Write|Read|Atomic|Raw Ethernet).*(BW|Latency) Test"), facts
+        "perftest",
+        holds(rb"^[ \t]*(RDMA_Write|RDMA_Read|Send|Write|Read|Atomic|Raw Ethernet).*(BW|Latency) Test"),
+        facts,
     ),
-    Format("perftest table", holds(rb"^\s*#bytes\s+#iterations\s+(BW|t_)"), facts),
+    Format("perftest table", holds(rb"^[ \t]*#bytes\s+#iterations\s+(BW|t_)"), facts),
     Format("perftest --out_json", holds(rb'\A\s*\{[\s\S]*"MsgSize"\s*:[\s\S]*"BW_average"'), json_facts),
     Format(
         "perftest error",
         holds(
-            rb"^\s*(Couldn't connect to \S+:[0-9]+|Unable to find the Infiniband|IB device \S+ not found|"
+            rb"^[ \t]*(Couldn't connect to \S+:[0-9]+|Unable to find the Infiniband|IB device \S+ not found|"
             rb"ethernet_read_keys|Unable to open file descriptor for socket)"
         ),
         facts,

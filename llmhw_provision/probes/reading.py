@@ -132,3 +132,10 @@ def rows(value: object, tool: str, what: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise unreadable(tool, f"{what} {value!r}", "not a list")
     return [table(item, tool, what) for item in value]
+
+
+def grouped(tool: str, text: str, what: str) -> int:
+    """A whole number that may carry thousands separators (1,340); a decimal comma is refused."""
+    if not re.match(r"^([0-9]+|[0-9]{1,3}(,[0-9]{3})+)$", text):
+        raise unreadable(tool, f"{what} {text!r}", "not a whole number")
+    return int(text.replace(",", ""))

@@ -7,7 +7,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import json_object, plain_lines, table, unreadable, whole
+from llmhw_provision.probes.reading import grouped, json_object, plain_lines, table, unreadable, whole
 
 _HEALTH = re.compile(r"^SMART (?:overall-health self-assessment test result|Health Status): (\S+)")
 _PAIR = re.compile(r"^([A-Z][\w /()-]*?):\s+(.*?)\s*$")
@@ -74,7 +74,7 @@ def facts(raw: bytes) -> dict[str, object]:
     for key, name in _NVME.items():
         if name in values:
             digits = re.match(r"^[0-9,]+", values[name])
-            found[key] = whole("smartctl", digits[0].replace(",", "") if digits else values[name], name)
+            found[key] = grouped("smartctl", digits[0] if digits else values[name], name)
     if re.match(r"^0x[0-9a-fA-F]+$", values.get("Critical Warning", "")):
         found["critical_warning"] = int(values["Critical Warning"], 16)
     return found

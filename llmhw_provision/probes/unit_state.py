@@ -66,8 +66,8 @@ _MISSING: dict[str, object] = {"error": True, "rc": 4, "load": "not-found"}
 _WORD = "|".join(_STATES).encode()
 FORMATS = (
     Format("systemctl show", holds(rb"\A(\w+=.*\n)*?LoadState=\S+$"), show_facts),
-    Format("systemctl status", holds(rb"^\s*Loaded: \S+( \(|$)"), status_facts),
-    Format("systemctl list-units --failed", holds(rb"^\s*UNIT\s+LOAD\s+ACTIVE\s+SUB\s+DESCRIPTION"), failed_facts),
+    Format("systemctl status", holds(rb"^[ \t]*Loaded: \S+( \(|$)"), status_facts),
+    Format("systemctl list-units --failed", holds(rb"^[ \t]*UNIT\s+LOAD\s+ACTIVE\s+SUB\s+DESCRIPTION"), failed_facts),
     Format("systemctl list-units none", holds(rb"^0 loaded units listed\."), failed_facts),
     Format("systemctl is-active", holds(rb"\A(" + _WORD + rb")\n\Z"), word_facts),
     Format("systemctl no unit", holds(rb"\AUnit \S+ could not be found\.$"), message("systemctl", _MISSING)),

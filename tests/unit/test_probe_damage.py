@@ -111,7 +111,9 @@ def test_changed_characters_give_no_traceback(raw: bytes) -> None:
         changed = bytearray(raw)
         for _ in range(chance.randrange(1, 6)):
             at = chance.randrange(len(changed))
-            changed[at : at + chance.randrange(1, 8)] = bytes(chance.choices(b" \n\t0:=,.x-[](){}\"'", k=chance.randrange(4)))
+            changed[at : at + chance.randrange(1, 8)] = bytes(
+                chance.choices(b" \n\t0:=,.x-[](){}\"'", k=chance.randrange(4))
+            )
             if not changed:
                 break
         _read(bytes(changed))
