@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llmhw_provision.probes.reading import lines
+from llmhw_provision.probes.reading import lines, unreadable
 
 HEAD = 65536
 
@@ -18,6 +18,13 @@ class Format:
     name: str
     recognise: Callable[[bytes], bool]
     facts: Callable[[bytes], dict[str, object]]
+
+    def read(self, raw: bytes) -> dict[str, object]:
+        """The facts in `raw`; raises ProbeError also when it is not of this form."""
+        if not self.recognise(raw):
+            first = raw.decode("utf-8", "replace").strip().partition("\n")[0]
+            raise unreadable(self.name, first, "not output of this tool")
+        return self.facts(raw)
 
 
 def holds(pattern: bytes) -> Callable[[bytes], bool]:

@@ -110,7 +110,7 @@ def facts(raw: bytes) -> dict[str, object]:
 
 def _values(found: tuple[Row, ...]) -> dict[str, object]:
     largest = max(found, key=lambda row: row.size)
-    values: dict[str, object] = {"size": largest.size, "sizes": [row.size for row in found]}
+    values: dict[str, object] = {"size": largest.size, "sizes": sorted({row.size for row in found})}
     if largest.unit == "usec":
         return values | {"lat_us": largest.peak} | {f"lat_us_{label(row.size)}": row.peak for row in found}
     values |= {"gbps": gbit(largest), "peak": largest.peak}
