@@ -98,7 +98,7 @@ def _judge(said: list[str]) -> dict[str, object]:
     if "error" in facts:
         facts["verdict"] = "profile error" if facts["error"] == "nothing_to_do" else "fail"
     elif facts["ok"]:
-        facts["verdict"] = "pass"
+        facts["verdict"] = "warn" if sxids else "pass"
     return facts
 
 
@@ -180,7 +180,8 @@ FORMATS: tuple[Format, ...] = (
         "fabric manager journal",
         shows(
             r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ "
-            r"(?:nv-fabricmanager|nvidia-fabricmanager\S*|systemd\[\d+\]: .*nvidia-fabricmanager)"
+            r"(?:nv-fabricmanager|nvidia-fabricmanager\S*|"
+            r"systemd\[\d+\]: .*(?:nvidia-fabricmanager|[Ff]abric [Mm]anager))"
         ),
         facts_journal,
     ),

@@ -6,12 +6,22 @@ Source of the forms: wilicc/gpu-burn (progress line, "Tested N GPUs:", "GPU n: O
 from __future__ import annotations
 
 import re
+import shlex
 
+from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import unreadable
 from llmhw_provision.probes.screen import common, screen, shows
 
 _TOOL = "gpu_burn"
+
+
+def burn(folder: str, seconds: int) -> Command:
+    """gpu_burn in `folder`, where its comparison kernel lies, for `seconds`; without a limit it may loop for ever."""
+    line = f"cd {shlex.quote(folder)} && exec ./gpu_burn {seconds}"
+    return Command("gpu-burn", ("sh", "-c", line), seconds + 60)
+
+
 _TESTED = re.compile(r"^Tested (\d+) GPUs:$", re.M)
 _RESULT = re.compile(r"^\s+GPU (\d+): (OK|FAULTY)$", re.M)
 _FRAME = re.compile(

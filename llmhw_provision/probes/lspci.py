@@ -149,7 +149,7 @@ def facts(raw: bytes) -> dict[str, object]:
         "lnksta": states,
         "acs_redirect": [one.address for one in bridges if {"ReqRedir", "CmpltRedir"} & set(one.acs)],
         "aer": {one.address: one.aer for one in functions if one.aer},
-        "drivers": {one.address: one.driver for one in functions if one.gpu},
+        "drivers": {one.address: one.driver for one in functions if one.gpu and one.driver},
         "access_denied": any(one.denied for one in functions),
     }
     gpus = [one for one in functions if one.gpu and one.speed]

@@ -7,10 +7,12 @@ Without the line "Out of bounds values" the run did not end.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.kinds import Typical
 from llmhw_provision.probes.reading import unreadable
@@ -41,6 +43,11 @@ _ERRORS: tuple[tuple[str, re.Pattern[str]], ...] = (
 _COLLAPSE = 0.5  # busbw at a larger size below this part of the best before: a fallback path, not noise
 _LARGE = 1 << 25
 _SINGLE = "busbw is 0 for a single rank"
+
+
+def all_reduce(gpus: int) -> Command:
+    """all_reduce_perf over `gpus` GPUs of one host at 8 and 16 GiB: below 1 GiB the curve is not saturated."""
+    return Command("nccl-all-reduce", ("all_reduce_perf", "-b", "8G", "-e", "16G", "-f", "2", "-g", str(gpus)), 300)
 
 
 @dataclass(frozen=True)
@@ -135,11 +142,11 @@ def _row(run: Run, words: list[str], line: str) -> Row:
     names = run.columns
     if not names:
         raise unreadable(_TOOL, line, "a row without a heading")
-    if "redop" in names and not words[3].isalpha():  # all-to-all leaves it blank
+    if "redop" in names and len(words) > 3 and not words[3].isalpha():  # all-to-all leaves it blank
         names = [name for name in names if name != "redop"]
         run.no_operator = True
     width = len(names) + (1 if names[-1] == "timestamp" else 0)
-    if "root" in names and not re.fullmatch(r"-?\d+", words[names.index("root")]):
+    if "root" in names and not re.fullmatch(r"-?\d+", (words + [""] * len(names))[names.index("root")]):
         raise unreadable(_TOOL, line, "no root rank")
     if len(words) not in (width, width - 1):
         raise unreadable(_TOOL, line, f"{len(words)} fields under {len(names)} headings")
@@ -164,7 +171,10 @@ def _number(word: str, line: str) -> float | None:
         return None
     if not re.fullmatch(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", word):
         raise unreadable(_TOOL, line, f"{word} is no number")
-    return float(word)
+    value = float(word)
+    if not math.isfinite(value):
+        raise unreadable(_TOOL, line, f"{word} is no number")
+    return value
 
 
 def collective(run: Run) -> str:

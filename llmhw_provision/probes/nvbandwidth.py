@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import json_object, unreadable
 from llmhw_provision.probes.screen import below_the_rest, screen, shows
 
+_RUN = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce")
+COMMAND = Command("nvbandwidth", ("nvbandwidth", "-j", "-t", *_RUN), 300)
 _TOOL = "nvbandwidth"
 _RUNNING = re.compile(r"^Running (\w+)\.$")
 _MATRIX = re.compile(r"^mem(?:cpy|ory) .*\((?:GB/s|ns)\)$")
@@ -65,7 +68,7 @@ def parse(raw: bytes) -> tuple[dict[str, str], list[Test], str]:
         elif _MATRIX.match(line):
             matrix = _begin(tests, line)
         elif status:
-            if tests[-1].rows:  # older versions do not name what they waive
+            if tests[-1].rows or tests[-1].status != "Running":  # older versions do not name what they waive
                 tests.append(Test("(not named)"))
             tests[-1].status = {"ERROR": "Error"}.get(status[1], status[1])
         elif matrix and not matrix.columns and _COLUMNS.match(line):
@@ -152,7 +155,7 @@ def _facts(about: dict[str, str], tests: list[Test], error: str) -> dict[str, ob
     bad: dict[str, float] = {}
     for test in measured:
         values = test.values()
-        facts[test.name] = min(values)
+        facts |= {test.name: min(values), f"{test.name}_sum": round(sum(values), 2)}
         kind = next((kind for name, kind in _KINDS if test.name.startswith(name)), None)
         if kind and "bidirectional" not in test.name and "latency" not in test.name:
             facts.setdefault(kind, min(values))

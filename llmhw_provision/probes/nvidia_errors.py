@@ -48,7 +48,7 @@ def recognise(raw: bytes) -> bool:
 
 def parse(raw: bytes) -> dict[str, object]:
     """`error` is our name of the failure; `pci`, `field`, `nvml` where the line names them."""
-    text = "\n".join(screen("nvidia-smi", raw if raw.endswith(b"\n") else raw + b"\n")) + "\n" * raw.endswith(b"\n")
+    text = "\n".join(screen("nvidia-smi", raw if raw.count(b"\n") else raw + b"\n")) + "\n"
     found = _found(text)
     if found is None:
         raise unreadable("nvidia-smi", text, "no error line")
@@ -56,7 +56,7 @@ def parse(raw: bytes) -> dict[str, object]:
     facts: dict[str, object] = {"error": name, "verdict": "fail"}
     facts |= {key: value for key, value in match.groupdict().items() if value}
     library = _LIBRARY.search(text)
-    if library and text.endswith("\n"):
+    if library:
         facts["nvml"] = library[1]
     return facts
 

@@ -14,6 +14,7 @@ VERSION = Command("nvidia-smi-version", ("nvidia-smi", "--version"), 60)
 COMMANDS = (LIST, VERSION)
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _GPU = re.compile(rf"^GPU (\d+): (.+) \(UUID: (GPU-{_UUID})\)$")
+_LISTED = re.compile(rb"GPU \d*|\s+MIG ")
 _MIG = re.compile(r"^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-\S+)\)$")
 _VERSION = re.compile(
     r"^(NVIDIA-SMI|NVML|DRIVER|CUDA|CUDA UMD|KMD)(?: Driver)? [Vv]ersion\s*: "
@@ -53,6 +54,12 @@ def parse_list(raw: bytes) -> tuple[dict[int, str], list[str]]:
     if not gpus:
         raise unreadable("nvidia-smi -L", "", "no GPU")
     return gpus, slices
+
+
+def recognise_list(raw: bytes) -> bool:
+    """Whether nothing but GPUs and their MIG devices is listed."""
+    listed = [line for line in raw[:65536].splitlines() if line.strip()]
+    return bool(listed) and listed[0].startswith(b"GPU ") and all(map(_LISTED.match, listed))
 
 
 def facts_list(raw: bytes) -> dict[str, object]:
@@ -141,5 +148,5 @@ def gpus(evidence: Evidence) -> dict[int, str]:
 FORMATS: tuple[Format, ...] = (
     Format("nvidia-smi", shows(r"\| NVIDIA-SMI \d"), facts_table),
     Format("nvidia-smi --version", shows(r"NVIDIA-SMI version\s*:"), facts_version),
-    Format("nvidia-smi -L", shows(r"GPU \d+: .+ \(UUID: GPU-"), facts_list),
+    Format("nvidia-smi -L", recognise_list, facts_list),
 )

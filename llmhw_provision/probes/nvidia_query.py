@@ -38,6 +38,9 @@ _FACTS: dict[str, tuple[Path, ...]] = {
     "pcie_width_max": (("PCI", "GPU Link Info", "Link Width", "Max"),),
     "pcie_replays": (("PCI", "Replays Since Reset"), ("PCI", "Replay counter")),
     "pstate": (("Performance State",),),
+    "retired_sbe": (("Retired Pages", "Single Bit ECC"),),
+    "retired_dbe": (("Retired Pages", "Double Bit ECC"),),
+    "retired_pending": (("Retired Pages", "Pending Page Blacklist"), ("Retired Pages", "Pending")),
     "memory_total_mib": (("FB Memory Usage", "Total"),),
     "memory_used_mib": (("FB Memory Usage", "Used"),),
     "bar1_total_mib": (("BAR1 Memory Usage", "Total"),),
@@ -74,6 +77,15 @@ _ECC_NAMES = (*_ECC, "DRAM Correctable", "DRAM Uncorrectable")
 for _span in ("Volatile", "Aggregate"):
     for _name in _ECC_NAMES:
         _FACTS[f"{_name}_{_span}".lower().replace(" ", "_").replace("-", "_")] = (("ECC Errors", _span, _name),)
+_REASONS = ("Clocks Event Reasons", "Clocks Throttle Reasons")
+for _fact, _path in {
+    "sw_power_cap": ("SW Power Cap",),
+    "sw_thermal_slowdown": ("SW Thermal Slowdown",),
+    "hw_slowdown": ("HW Slowdown",),
+    "hw_thermal_slowdown": ("HW Slowdown", "HW Thermal Slowdown"),
+    "hw_power_brake_slowdown": ("HW Slowdown", "HW Power Brake Slowdown"),
+}.items():
+    _FACTS[_fact] = tuple((_head, *_path) for _head in _REASONS)
 _UNIT = re.compile(r"^(-?\d+(?:\.\d+)?)(?: ?(?:MiB|W|C|x|bank\(s\)))?$")
 _VERSIONS = (
     ("Driver Version", "driver"),
@@ -165,12 +177,8 @@ def _facts_of(values: dict[Path, str]) -> tuple[dict[str, object], list[str]]:
             unread.append(fact)
         elif said is not None:
             facts[fact] = _value(fact, said)
-    reasons = [
-        path[-1]
-        for path, said in values.items()
-        if path[0] in ("Clocks Throttle Reasons", "Clocks Event Reasons") and said == "Active"
-    ]
-    if any(path[0] in ("Clocks Throttle Reasons", "Clocks Event Reasons") for path in values):
+    reasons = [path[-1] for path, said in values.items() if path[0] in _REASONS and said == "Active"]
+    if any(path[0] in _REASONS for path in values):
         facts["clock_reasons"] = reasons
         bad = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
         facts["slowdown"] = [reason for reason in reasons if reason in bad]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from statistics import median
 
+from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.kinds import Typical
 from llmhw_provision.probes.reading import unreadable
 from llmhw_provision.probes.screen import below_the_rest, screen, shows
 
+COMMAND = Command("p2p-bandwidth", ("p2pBandwidthLatencyTest",), 300)
 _TOOL = "p2pBandwidthLatencyTest"
 _HEADING = re.compile(
     r"^(?:(Unidirectional|Bidirectional) P2P=(Enabled|Disabled) Bandwidth (?:\(P2P Writes\) )?Matrix \(GB/s\)"

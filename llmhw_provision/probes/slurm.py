@@ -123,7 +123,7 @@ def _option(raw: bytes) -> dict[str, object]:
     return {"rc": 1, "error": line.partition(": ")[2]}
 
 
-_HEADER = rb"\A\s*(PARTITION|NODELIST|REASON|HOSTNAMES|NODES|STATE)\s+([A-Z_:]+\s*)+$"
+_HEADER = rb"\A\s*(PARTITION|NODELIST|REASON|HOSTNAMES|NODES|STATE)[ \t]+(?:[A-Z_:]+[ \t]+)*[A-Z_:]+[ \t]*$"
 _PROGRAM = rb"(sinfo|squeue|srun|sbatch|salloc|scontrol|sacct|sacctmgr|slurmd|slurmctld|slurmdbd)"
 FORMATS = (
     Format("sinfo --json", holds(rb'\A\s*\{[\s\S]*?"(Slurm|slurm)"\s*:\s*\{'), json_facts),

@@ -17,8 +17,12 @@ COPIED = FOLDER / "tools"
 # Lists and logs without an end mark: what is missing after a whole line cannot be told.
 OPEN_ENDED = frozenset(
     {
+        "dcgmi dmon",
         "dmesg",
         "dmesg excerpt",
+        "fabric manager journal",
+        "fabric manager log",
+        "fabric manager status",
         "ibhosts",
         "iblinkinfo",
         "ibstat",
@@ -27,6 +31,15 @@ OPEN_ENDED = frozenset(
         "infiniband-diags error",
         "ipmitool sdr",
         "ipmitool sel list",
+        "lspci",
+        "nvbandwidth",
+        "nvidia-smi --help-query-gpu",
+        "nvidia-smi --query-gpu",
+        "nvidia-smi --version",
+        "nvidia-smi -L",
+        "nvidia-smi dmon",
+        "nvidia-smi nvlink",
+        "p2pBandwidthLatencyTest",
         "rdma link",
         "scontrol ping",
         "sinfo",
@@ -34,11 +47,16 @@ OPEN_ENDED = frozenset(
         "Slurm log",
         "Slurm option",
         "slurmd -G",
+        "SuperBench gpu_copy",
         "sysfs infiniband",
         "vLLM /metrics",
         "vLLM log",
     }
 )
+
+
+# A run that was cut is an answer of its own (`complete` is false); test_probe_gpu_formats.py holds it to that.
+SAYS_THAT_IT_IS_CUT = frozenset({"nccl-tests"})
 
 
 def _files() -> Iterator[Path]:
@@ -62,8 +80,9 @@ def _read(raw: bytes) -> dict[str, object] | None:
     """The facts, or None when the output is refused; any other exception is a failure of the test."""
     try:
         return facts_of(raw)
-    except ProbeError as error:
-        assert "could not read" in str(error)
+    except ProbeError as refused:
+        if "could not read" not in str(refused):
+            raise
         return None
 
 
@@ -75,6 +94,8 @@ def _cuts(raw: bytes) -> Iterator[bytes]:
 def test_cut_anywhere(raw: bytes) -> None:
     whole, form = facts_of(raw), form_of(raw)
     assert form is not None
+    if form.name in SAYS_THAT_IT_IS_CUT:
+        return
     for cut in _cuts(raw):
         got = _read(cut)
         if got is None or (form.name in OPEN_ENDED and cut.endswith(b"\n")):
@@ -84,7 +105,9 @@ def test_cut_anywhere(raw: bytes) -> None:
 
 
 def test_cut_within_a_line_is_refused(raw: bytes) -> None:
-    body = raw.rstrip()
+    body, form = raw.rstrip(), form_of(raw)
+    if form is not None and form.name in SAYS_THAT_IT_IS_CUT:
+        return
     if len(body.splitlines()) > 1 and len(body) > 20:
         assert _read(body[:-3]) is None
 

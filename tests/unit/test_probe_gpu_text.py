@@ -102,6 +102,12 @@ def test_nvlink_capabilities() -> None:
     assert read(text)["p2p_supported"] is True
 
 
+def test_nvlink_remote_ends_leave_out_links_without_a_peer() -> None:
+    text = gpu(0, "NVIDIA H100 PCIe") + "\t Link 0: Remote Device 00000000:D5:00.0: Link 0\n"
+    text += "\t Link 4: Remote Device 00000000:D5:00.0: Link 6\n"
+    assert read(text)["remote"] == {"GPU0": {"0": "00000000:d5:00.0 link 0", "4": "00000000:d5:00.0 link 6"}}
+
+
 def test_all_links_inactive_is_a_message() -> None:
     found = read(gpu(0, "NVIDIA RTX A6000") + "NVML: Unable to retrieve NVLink information as all links are inActive\n")
     assert found["links"] is None
@@ -481,6 +487,13 @@ def test_fabric_manager_log_errors(line: str, error: str) -> None:
     assert (found["error"], found["errors"], found["verdict"]) == (error, 1, "fail")
     if error == "sxid_fatal":
         assert found["sxids"] == [20034]
+
+
+def test_a_switch_error_after_a_good_start_is_told() -> None:
+    text = "Mar 03 18:39:19 n7 systemd[1]: Started NVIDIA fabric manager service.\n"
+    text += "Mar 03 18:39:57 n7 nv-fabricmanager[5183]: detected NVSwitch non-fatal error 22013 on NodeId 0\n"
+    found = read(text)
+    assert (found["ok"], found["sxids"], found["verdict"]) == (True, [22013], "warn")
 
 
 def test_an_old_failure_before_a_good_start_is_history() -> None:
