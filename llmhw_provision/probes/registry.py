@@ -6,6 +6,8 @@ the general ones, and the forms of free text (logs, error lines) stand after tho
 
 from __future__ import annotations
 
+import re
+
 from llmhw_provision.probes import (
     chrony,
     dcgm,
@@ -52,7 +54,7 @@ from llmhw_provision.probes import (
     vllm_log,
     vllm_metrics,
 )
-from llmhw_provision.probes.format import Format
+from llmhw_provision.probes.format import HEAD, Format
 from llmhw_provision.probes.reading import ProbeError
 
 _GPU: tuple[tuple[Format, ...], ...] = (
@@ -84,9 +86,14 @@ _GROUPS = (*_GPU, *_FABRIC, *_STORAGE, *_MACHINE, *_SOFTWARE, *_SERVING, *_FREE_
 
 FORMATS: tuple[Format, ...] = tuple(form for group in _GROUPS for form in group)
 
+# No tool prints so many blanks or empty lines in a row; patterns that skip blanks would take long over them.
+_BLANK = re.compile(rb"\s{1000}")
+
 
 def form_of(raw: bytes) -> Format | None:
     """The form that `raw` has; None when no probe knows it."""
+    if _BLANK.search(raw[:HEAD]):
+        return None
     return next((form for form in FORMATS if form.recognise(raw)), None)
 
 

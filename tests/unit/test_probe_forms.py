@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from llmhw_provision.probes.reading import ProbeError
-from llmhw_provision.probes.registry import facts_of
+from llmhw_provision.probes.registry import facts_of, form_of
 
 SMARTCTL = """smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-18-amd64] (local build)
 
@@ -239,3 +240,10 @@ def test_cut_within_the_last_line(text: str) -> None:
 def test_another_locale_is_refused(text: str) -> None:
     with pytest.raises(ProbeError, match="could not read"):
         facts_of(text.encode())
+
+
+@pytest.mark.parametrize("unit", [b"\n", b" ", b"\t\n"], ids=repr)
+def test_ten_megabytes_of_blanks_end_soon(unit: bytes) -> None:
+    start = time.perf_counter()
+    assert form_of(unit * (10_000_000 // len(unit))) is None
+    assert time.perf_counter() - start < 2
