@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmhw_provision.evidence import Command, Evidence
-from llmhw_provision.probes.reading import flag, json_object, output, unreadable, whole
+from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.reading import flag, json_object, output, rows, unreadable, whole
 
 COMMAND = Command("lsblk", ("lsblk", "-J", "-O", "-b"), 20)
 
@@ -107,3 +108,23 @@ def serial_of(devices: tuple[Block, ...], name: str) -> str:
         if disk.name == name or any(child.name == name for child in disk.children if child.type == "part"):
             return disk.serial
     return ""
+
+
+def facts(raw: bytes) -> dict[str, object]:
+    """The form of the listing, and the devices at its top; reads listings with any set of columns."""
+    devices = rows(json_object("lsblk", raw).get("blockdevices"), "lsblk", "blockdevices")
+    if not all(isinstance(item.get("name"), str) for item in devices):
+        raise unreadable("lsblk", str(devices)[:80], "a device without name")
+    sizes = [item["size"] for item in devices if "size" in item]
+    key = next((name for name in ("mountpoints", "mountpoint") if devices and name in devices[0]), None)
+    return {
+        "ok": bool(devices),
+        "top_level": len(devices),
+        "types": sorted({_text(item, "type") for item in devices if item.get("type")}),
+        "mountpoint_key": key,
+        "size_is_int": bool(sizes) and all(isinstance(size, int) for size in sizes),
+        "disks": [item["name"] for item in devices if item.get("type") == "disk"],
+    }
+
+
+FORMATS = (Format("lsblk -J", holds(rb'\A\s*\{\s*"blockdevices"\s*:'), facts),)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.machine import Cpu
-from llmhw_provision.probes.reading import json_object, output, unreadable, whole
+from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.reading import json_object, lines, output, unreadable, whole
 
 COMMAND = Command("lscpu", ("lscpu", "-J"), 10)
 
@@ -48,3 +50,34 @@ def _count(found: dict[str, str], *names: str) -> int:
 def cpu_of(evidence: Evidence) -> Cpu:
     """The processors of the host."""
     return parse(output(evidence, COMMAND.key))
+
+
+def facts(raw: bytes) -> dict[str, object]:
+    """The processors of the machine, from the JSON."""
+    return _facts(parse(raw))
+
+
+def text_facts(raw: bytes) -> dict[str, object]:
+    """The processors of the machine, from the text form; raises ProbeError when it is translated or cut."""
+    entries = []
+    for line in lines("lscpu", raw):
+        field, colon, data = line.partition(":")
+        if not colon:
+            raise unreadable("lscpu", line)
+        entries.append({"field": field.strip(), "data": data.strip()})
+    named = {entry["field"] for entry in entries}
+    missing = {"CPU(s)", "Socket(s)", "Vendor ID", "NUMA node(s)"} - named
+    if missing and not ({"CPU(s)", "Vendor ID"} <= named and any(name.startswith("Vulnerab") for name in named)):
+        raise unreadable("lscpu", f"no {', '.join(sorted(missing))}", "cut off")
+    return _facts(parse(json.dumps({"lscpu": entries}).encode()))
+
+
+def _facts(cpu: Cpu) -> dict[str, object]:
+    counts = {"cpus": cpu.threads, "threads": cpu.threads, "cores": cpu.cores, "sockets": cpu.sockets}
+    return {**counts, "numa_nodes": cpu.numa_nodes, "model": cpu.model}
+
+
+FORMATS = (
+    Format("lscpu -J", holds(rb'\A\s*\{\s*"lscpu"\s*:'), facts),
+    Format("lscpu", holds(rb"\AArchitecture:\s+\S+$"), text_facts),
+)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
 
 from llmhw_provision.errors import MachineError
 from llmhw_provision.evidence import Evidence
+
+_NUMBER = re.compile(r"^[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class ProbeError(MachineError):
@@ -94,3 +99,43 @@ def flag(tool: str, value: object, what: str) -> bool:
     if value in ("0", "1"):
         return value == "1"
     raise unreadable(tool, f"{what} {value!r}", "neither true nor false")
+
+
+def number(tool: str, value: object, what: str) -> float:
+    """`value` as a finite number, written with a decimal point."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, str) and _NUMBER.match(value):
+        return float(value)
+    raise unreadable(tool, f"{what} {value!r}", "not a number")
+
+
+def exact(value: float) -> int | float:
+    """`value` as a whole number where it is one."""
+    return int(value) if value == int(value) else value
+
+
+def plain_lines(tool: str, raw: bytes) -> list[str]:
+    """As `lines`, without colours and carriage returns."""
+    return [_COLOUR.sub("", line).rstrip("\r") for line in lines(tool, raw)]
+
+
+def table(value: object, tool: str, what: str) -> dict[str, Any]:
+    """`value` as a JSON object."""
+    if not isinstance(value, dict):
+        raise unreadable(tool, f"{what} {value!r}", "not a JSON object")
+    return value
+
+
+def rows(value: object, tool: str, what: str) -> list[dict[str, Any]]:
+    """`value` as a JSON list of objects."""
+    if not isinstance(value, list):
+        raise unreadable(tool, f"{what} {value!r}", "not a list")
+    return [table(item, tool, what) for item in value]
+
+
+def grouped(tool: str, text: str, what: str) -> int:
+    """A whole number that may carry thousands separators (1,340); a decimal comma is refused."""
+    if not re.match(r"^([0-9]+|[0-9]{1,3}(,[0-9]{3})+)$", text):
+        raise unreadable(tool, f"{what} {text!r}", "not a whole number")
+    return int(text.replace(",", ""))
