@@ -38,7 +38,7 @@ def volume(**changed: Any) -> dict[str, Any]:
         "filesystem": "xfs",
         "mount": "/proving",
         "mount_options": ["noatime", "nofail"],
-        "device_timeout_s": 20,
+        "device_timeout_s": 120,  # emulated and beside other work, udev may take long to show a new file system
         "read_ahead_kib": 1024,
         "trim": "weekly",
         "ephemeral": False,
