@@ -209,7 +209,7 @@ def facts_error(raw: bytes) -> dict[str, object]:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("dcgmi discovery", shows(r"\s*\d+ GPUs? found\.$"), facts_discovery),
+    Format("dcgmi discovery", shows(r"[ \t]*\d+ GPUs? found\.$"), facts_discovery),
     Format(
         "dcgmi health", shows(r"\| (?:Health Monitor Report|Overall Health)|.*\"Health Monitor Report\""), facts_health
     ),

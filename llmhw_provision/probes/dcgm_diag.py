@@ -196,7 +196,7 @@ def facts_json(raw: bytes) -> dict[str, object]:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("dcgmi diag -j", shows(r'\s*\{?\s*"DCGM (?:GPU )?Diagnostic"\s*:'), facts_json),
+    Format("dcgmi diag -j", shows(r'[ \t{]*"DCGM (?:GPU )?Diagnostic"[ \t]*:'), facts_json),
     Format(
         "dcgmi diag",
         shows(r"\| Diagnostic {16}\| Result|[|+]-----  (?:Metadata|Deployment|Integration|Hardware|Stress)  -"),

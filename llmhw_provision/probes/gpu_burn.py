@@ -86,7 +86,7 @@ FORMATS: tuple[Format, ...] = (
         "gpu_burn",
         shows(
             r"(?:Burning for \d+ seconds|Using compare file: |GPU Burn|"
-            r"\s*\d+(?:\.\d+)?%\s+proc'd: |Tested \d+ GPUs:|Killing processes|.*\(gpu_burn-drv\.cpp:\d+\))"
+            r"[ \t]*\d+(?:\.\d+)?%[ \t]+proc'd: |Tested \d+ GPUs:|Killing processes|.*\(gpu_burn-drv\.cpp:\d+\))"
         ),
         facts,
     ),

@@ -88,5 +88,5 @@ def facts(raw: bytes) -> dict[str, object]:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("nccl-tests -J", shows(r'\s*\{"version":\d+,"start_time":|.*"average_bus_bandwidth"\s*:'), facts),
+    Format("nccl-tests -J", shows(r'[ \t]*\{"version":\d+,"start_time":|.*"average_bus_bandwidth"\s*:'), facts),
 )

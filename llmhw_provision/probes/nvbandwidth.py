@@ -193,6 +193,6 @@ def facts_json(raw: bytes) -> dict[str, object]:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("nvbandwidth -j", shows(r'\s*\{?\s*"nvbandwidth"\s*:\s*\{'), facts_json),
+    Format("nvbandwidth -j", shows(r'[ \t{]*"nvbandwidth"[ \t]*:[ \t]*\{'), facts_json),
     Format("nvbandwidth", shows(r"nvbandwidth Version: |Running \w*(?:memcpy|latency|local_copy)\w*\.$"), facts),
 )

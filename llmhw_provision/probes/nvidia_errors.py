@@ -26,7 +26,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("invalid_field", r'Field "(?P<field>[^"]*)" is not a valid field to query\.'),
     ("not_installed", r"(?:\S+: )*nvidia-smi: (?:command )?not found"),
 )
-_COMPILED = tuple((name, re.compile(rf"^\s*{pattern}", re.M | re.I)) for name, pattern in _ERRORS)
+_COMPILED = tuple((name, re.compile(rf"^[ \t]*{pattern}", re.M | re.I)) for name, pattern in _ERRORS)
 _LIBRARY = re.compile(r"^\s*NVML library version: (\d+(?:\.\d+)+)\s*$", re.M)
 
 

@@ -191,7 +191,8 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "nvidia-smi nvlink",
         shows(
-            r"\s+Link \d+(?:: |, )|(?:Device does not have|Nvlink queries are|\s*NVML: Unable to retrieve N[vV][lL]ink)"
+            r"[ \t]+Link \d+(?:: |, )"
+            r"|(?:Device does not have|Nvlink queries are|[ \t]*NVML: Unable to retrieve N[vV][lL]ink)"
         ),
         facts,
     ),

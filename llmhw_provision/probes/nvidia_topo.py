@@ -232,6 +232,8 @@ def topology(evidence: Evidence) -> Topology:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("nvidia-smi topo -p2p", shows(r"\s*GPU\d+[ \t](?:[ \t]*X\b)?[ \t]*(?:OK|CNS|GNS|TNS|NS|DR|U)\b"), facts_p2p),
+    Format(
+        "nvidia-smi topo -p2p", shows(r"[ \t]*GPU\d+[ \t](?:[ \t]*X\b)?[ \t]*(?:OK|CNS|GNS|TNS|NS|DR|U)\b"), facts_p2p
+    ),
     Format("nvidia-smi topo -m", shows(r"[ \t]+GPU\d+\b(?![ \t]*:)"), facts),
 )
