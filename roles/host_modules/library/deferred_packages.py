@@ -27,6 +27,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 # Configured; the latter two wait for triggers that were put off, their own or those of others.
 _CONFIGURED = ("installed", "triggers-pending", "triggers-awaited")
+# What apt ends with when the packages had come and dpkg could not go on: a second attempt would hide the cause.
+_DPKG = "Sub-process /usr/bin/dpkg returned an error code"
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -57,7 +59,7 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
     unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
     _replay(module)
     rc, out, err = _run(module, unpack)
-    if rc != 0:  # lists that are missing or name versions gone from the mirror
+    if rc != 0 and _DPKG not in err:  # lists that are missing or name versions gone from the mirror
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
         rc, out, err = _run(module, unpack)
     if rc != 0:
