@@ -63,7 +63,7 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
         rc, out, err = _run(module, unpack)
     if rc != 0:
-        module.fail_json(msg=f"apt-get install {' '.join(missing)} failed: {err.strip() or out.strip()[-800:]}")
+        module.fail_json(msg=f"apt-get install {' '.join(missing)} failed: {_said(out, err)}")
     unpacked = [name for name, state in _states(module).items() if state in ("unpacked", "half-configured")]
     end = time.monotonic() + module.params["lock_timeout_s"]
     while unpacked:
@@ -73,8 +73,15 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
         if rc == 0:
             return
         if "lock" not in err or time.monotonic() > end:
-            module.fail_json(msg=f"dpkg --configure failed: {err.strip() or out.strip()[-800:]}")
+            module.fail_json(msg=f"dpkg --configure failed: {_said(out, err)}")
         time.sleep(5)
+
+
+def _said(out: str, err: str) -> str:
+    """What went wrong; under apt, dpkg says it on standard output, over several lines."""
+    lines = [line.strip() for line in out.splitlines()]
+    first = next((at for at, line in enumerate(lines) if line.startswith(("dpkg:", "dpkg-deb:"))), len(lines))
+    return "\n".join([*lines[first : first + 12], err.strip() or out.strip()[-800:]])
 
 
 def _replay(module: AnsibleModule) -> None:
