@@ -58,6 +58,9 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
     unpack += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
     _replay(module)
+    # Left half-way, a package counts for apt as installed in its newest version.
+    half = any(_states(module).get(name) == "half-installed" for name in missing)
+    unpack += ["--reinstall"] if half else []
     rc, out, err = _run(module, unpack)
     if rc != 0 and _DPKG not in err:  # lists that are missing or name versions gone from the mirror
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
