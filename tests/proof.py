@@ -55,6 +55,7 @@ PROOFS = {
             "tests/roles/test_site_base_services.py",
             "tests/roles/test_site_base_dnf.py",
             "tests/roles/test_host_tuning.py",
+            "tests/rehearsal/test_tuning_boot.py",
         ),
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
     ),
