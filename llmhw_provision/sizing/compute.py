@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -103,9 +104,10 @@ def training_step(
 ) -> Step:
     """Time of a step of `job`: computing, memory traffic, exposed communication, bubble, optimizer, offload."""
     of = Setting(model, under(job, layout), layout, links, fp8 or job.scheme == "fp8", use or fitted())
-    inner = [*_products(of), _attention(of), *_elementwise(of), *_dequantised(of), *_tensor(of), *_experts(of)]
+    inner = [part for group in WORKING for part in group.make(of)]
+    outer = [part for group in BEYOND for part in group.make(of)]
     bubble = _bubble(of, sum(part.seconds for part in inner))
-    parts = tuple(part for part in (*inner, bubble, *_sharding(of), *_optimizer(of)) if part.seconds > 0)
+    parts = tuple(part for part in (*inner, bubble, *outer) if part.seconds > 0)
     convention: flops.Convention = flops.DEFAULT if job.method == "full" else flops.FROZEN
     counted = flops.per_token(model, job.sequence, convention)
     return Step(parts, of.batch * layout.dp, layout.gpus, counted, convention, links.chip.top(fp8=of.fp8))
@@ -114,6 +116,10 @@ def training_step(
 def bubble_share(pp: int, micro_batches: int, vpp: int = 1) -> Fraction:
     """Idle time of a pipeline relative to its working time, (p - 1) / (m v). Narayanan et al. 2021, section 2.2."""
     return Fraction(pp - 1, max(1, micro_batches) * vpp)
+
+
+def _computing(of: Setting) -> list[Part]:
+    return [*_products(of), _attention(of), *_elementwise(of)]
 
 
 def _products(of: Setting) -> list[Part]:
@@ -277,3 +283,32 @@ def _bubble(of: Setting, working: float) -> Part:
     share = bubble_share(of.layout.pp, of.layout.micro_batches, of.layout.vpp)
     text = f"({of.layout.pp} - 1) / ({of.layout.micro_batches} micro-batches × {of.layout.vpp}) × {working:.3g} s"
     return Part("pipeline bubble", float(share) * working, text, "Narayanan et al. 2021, arXiv 2104.04473, section 2.2")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts of a step, and all that they read of a layout whose job and GPUs stay the same."""
+
+    make: Callable[[Setting], list[Part]]
+    reads: Callable[[Layout], tuple[object, ...]]
+
+
+def _samples(layout: Layout) -> int:
+    return layout.micro_batch * layout.micro_batches
+
+
+# In the order in which a step is written down; what lies beyond the pipeline's work is not in its bubble.
+WORKING = (
+    Group(_computing, lambda of: (_samples(of), of.tp * of.pp * of.cp, of.recompute)),
+    Group(_dequantised, lambda of: (of.tp * of.pp, of.micro_batches, of.recompute)),
+    Group(_tensor, lambda of: (_samples(of), of.tp, of.pp, of.vpp, of.cp, of.recompute)),
+    Group(_experts, lambda of: (_samples(of), of.tp, of.pp, of.cp, of.ep, of.recompute)),
+)
+BEYOND = (
+    Group(_sharding, lambda of: (of.tp, of.pp, of.cp, of.ep, of.zero, of.micro_batches * (of.zero >= 3))),
+    Group(
+        _optimizer,
+        lambda of: (of.tp, of.pp, of.ep, of.zero, of.sharder, of.offload_optimizer)
+        + (of.micro_batches * of.offload_params, of.nvme),
+    ),
+)
