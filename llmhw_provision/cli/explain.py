@@ -10,8 +10,8 @@ import click
 from llmhw_provision.cli.speed_text import explained
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.sizing.bands import bands
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.speed import speed
 from llmhw_provision.sizing.storage import FREE_SOURCE

@@ -14,9 +14,8 @@ from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate, Hardware
-from llmhw_provision.sizing.fewest import fewest
+from llmhw_provision.sizing.layout import best, describe, fewest
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.search import largest_concurrency, largest_context
 from llmhw_provision.sizing.speed import speed
@@ -114,7 +113,7 @@ def _why_not(need: Need, machine: Hardware, found: Estimate) -> str:
     largest = max(found.peak.terms, key=lambda term: term.size)
     text = f": {largest.name} alone {memory(largest.size)}" if largest.size > found.limit else ""
     with suppress(InputError):
-        text += f"; {fewest(need.model, need.job, found.hardware.card.usable):,} such GPUs hold it"
+        text += f"; {fewest(need.model, need.job, found.hardware.card):,} such GPUs hold it"
     if need.job.kind != "sft" or need.job.method == "qlora":
         return text
     other = replace(need.job, method="qlora", weights="bf16", state_bytes=0, in_backward=False)

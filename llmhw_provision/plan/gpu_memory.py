@@ -9,8 +9,8 @@ from llmhw_provision.errors import DoesNotFit
 from llmhw_provision.machine import Gpus, Machine
 from llmhw_provision.plan.model import Note
 from llmhw_provision.sizing.cards import card_of
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.units import memory
 
@@ -62,7 +62,7 @@ def _estimate(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Estimate:
     """Training over all alike hosts; serving on each, the requests divided among them."""
     nodes = alike if need.job.trains else 1
     job = need.job if need.job.trains else replace(need.job, concurrency=-(-need.job.concurrency // alike))
-    card = card_of(find("gpus", gpus.kind, Gpu))
+    card = card_of(find("gpus", gpus.kind, Gpu), gpus.kind)
     hardware = Hardware(card, gpus.count, nodes=nodes, host_memory=machine.memory_bytes)
     return best(job, need.model, hardware, need.workload.layout, need.workload.batch)
 

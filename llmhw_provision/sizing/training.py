@@ -103,8 +103,10 @@ class Known:
     def held(self, model: Architecture, job: Job, layout: Layout, stage: str) -> Held:
         """The terms of states."""
         of = layout
-        key = (stage, of.tp, of.pp, of.ep, of.shards, of.dp > 1, of.zero, of.sharder, of.offload_optimizer)
-        key = (*key, of.offload_params)
+        key = (
+            *(stage, of.tp, of.pp, of.ep, of.shards, of.dp > 1, of.zero, of.sharder),
+            *(of.offload_optimizer, of.offload_params),
+        )
         if key not in self._held:
             self._held[key] = _held(model, job, layout, stage)
         return self._held[key]
@@ -113,8 +115,10 @@ class Known:
         """The terms of a micro-batch."""
         of = layout
         batches = of.micro_batches if of.pp > 1 else 1
-        key = (stage, of.tp, of.pp, of.vpp, of.cp, of.micro_batch, batches, of.recompute, of.sequence_parallel)
-        key = (*key, of.offload_activations, of.sharder)
+        key = (
+            *(stage, of.tp, of.pp, of.vpp, of.cp, of.micro_batch, batches, of.recompute),
+            *(of.sequence_parallel, of.offload_activations, of.sharder),
+        )
         if key not in self._active:
             self._active[key] = _active(model, job, layout, stage)
         return self._active[key]
