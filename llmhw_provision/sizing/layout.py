@@ -58,15 +58,15 @@ def shown(seconds: float) -> float:
 
 def simplicity(layout: Layout) -> tuple[int, ...]:
     """Smaller is simpler: states at home, fewer ways to be split, less recomputation, fewer micro-batches."""
-    ways = (layout.tp, layout.pp, layout.cp, layout.ep)
+    tp, pp, cp, ep = layout.tp, layout.pp, layout.cp, layout.ep
     return (
         layout.offload_params + layout.offload_optimizer,
-        sum(way > 1 for way in ways),
-        layout.tp * layout.pp * layout.cp * layout.ep,
+        (tp > 1) + (pp > 1) + (cp > 1) + (ep > 1),
+        tp * pp * cp * ep,
         _RECOMPUTED[layout.recompute],
         layout.zero,
         layout.micro_batches,
-        *ways,
+        *(tp, pp, cp, ep),
     )
 
 

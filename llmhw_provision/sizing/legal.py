@@ -29,6 +29,7 @@ _OFFLOAD: dict[str, dict[str, Any]] = {
     "optimizer": {"offload_optimizer": True, "offload_params": False},
     "all": {"offload_optimizer": True, "offload_params": True},
 }
+_FILLED = ("recompute", "micro_batch", "micro_batches")
 _TAKEN = ("vpp", "nvme", "offload_activations")  # never chosen, only given
 
 
@@ -86,10 +87,11 @@ class Space:
         if not self.job.trains:
             yield frame
             return
+        fields = {name: value for name, value in frame.__dict__.items() if name not in _FILLED}
         for recompute in self._recomputations():
             for micro, count in self._micro_batches(frame):
                 if not (self.job.in_backward and count > 1):
-                    yield replace(frame, recompute=recompute, micro_batch=micro, micro_batches=count)
+                    yield Layout(**fields, recompute=recompute, micro_batch=micro, micro_batches=count)
 
     def refuse(self) -> InputError:
         """Why there is no legal layout at all."""
