@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from llmhw_provision.errors import InputError
 from llmhw_provision.model import Architecture
@@ -121,7 +122,9 @@ class _Search:
         return estimate(job, self.space.model, self.space.hardware, layout, self.known)
 
     def states(self, layout: Layout) -> int:
-        """Bytes of states that live through every moment of training."""
+        """Bytes of states that live through every moment of training; 0 when serving."""
+        if not self.space.job.trains:
+            return 0
         job = under(self.space.job, layout)
         return max(total(self.known.held(self.space.model, job, layout, stage).kept) for stage in layout.stages)
 
@@ -146,13 +149,13 @@ class _Search:
         """Layouts whose states leave a chance, with their seconds, best first."""
         found = []
         for frame in self.space.frames(offload=offload):
-            hopeless = self.space.job.trains and not self.floor.may_be_tight(self.states(frame))
+            hopeless = not self.floor.may_be_tight(self.states(frame))
             for layout in self.space.filled(frame):
                 self.legal += 1
                 if not hopeless:
                     seconds = self.seconds(layout)
                     found.append(((shown(seconds), simplicity(layout), seconds), layout))
-        found.sort(key=lambda item: item[0])
+        found.sort(key=itemgetter(0))
         return [(key[2], layout) for key, layout in found]
 
     def those(self, ordered: list[tuple[float, Layout]], verdict: str, count: int) -> list[Ranked]:
@@ -172,24 +175,22 @@ class _Search:
         With two micro-batches or more no term shrinks when the micro-batch grows; with a single one gradients may not
         pile up. So the smallest and the largest micro-batch of a frame are all that can need least.
         """
-        frames = [*self.space.frames()]
-        ends = [
-            layout
-            for frame in frames
-            for layout in self.space.filled(frame)
-            if layout.micro_batch == 1 or layout.micro_batches == 1 or self.space.given.micro_batch
-        ]
         least: Estimate | None = None
-        for need, layout in sorted(((self.need(layout), layout) for layout in ends), key=lambda item: item[0]):
-            if least is not None and need > least.device_bytes:
+        for states, frame in sorted(((self.states(frame), frame) for frame in self.space.frames()), key=itemgetter(0)):
+            if least is not None and states > least.device_bytes:
                 break
-            tried = self.of(layout)
-            if least is None or (tried.device_bytes, simplicity(layout)) < (
-                least.device_bytes,
-                simplicity(least.layout),
-            ):
-                least = tried
+            for layout in self.space.filled(frame):
+                end = layout.micro_batch == 1 or layout.micro_batches == 1 or self.space.given.micro_batch
+                if not end or (least is not None and self.need(layout) > least.device_bytes):
+                    continue
+                tried = self.of(layout)
+                if least is None or _size(tried) < _size(least):
+                    least = tried
         return [] if least is None else [Ranked(self.seconds(least.layout), least)]
+
+
+def _size(found: Estimate) -> tuple[int, tuple[int, ...]]:
+    return found.device_bytes, simplicity(found.layout)
 
 
 def search(space: Space, count: int = 1) -> Found:
@@ -260,10 +261,8 @@ def fewest(model: Architecture, job: Job, card: Card, *, tight: bool = False) ->
         host = min(_NODE, gpus)
         at_work = _Search(Space(job, model, Hardware(card, host, gpus // host)))
         possible = at_work.floor.may_be_tight if tight else at_work.floor.may_fit
-        tried = (layout for frame in at_work.space.frames() for layout in at_work.space.filled(frame))
-        for need, layout in sorted(((at_work.need(layout), layout) for layout in tried), key=lambda item: item[0]):
-            if not possible(need):
-                break
-            if at_work.of(layout).verdict in wanted:
-                return gpus
+        frames = (frame for frame in at_work.space.frames() if possible(at_work.states(frame)))
+        tried = (layout for frame in frames for layout in at_work.space.filled(frame))
+        if any(possible(at_work.need(layout)) and at_work.of(layout).verdict in wanted for layout in tried):
+            return gpus
     raise InputError(f"{model.title}: does not fit {_MOST:,} GPUs")
