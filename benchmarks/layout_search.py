@@ -151,9 +151,10 @@ def page(date: str, machine: str, python: Path | None) -> tuple[str, bool]:
         "",
         "    python -m benchmarks.layout_search --peer-python PYTHON --date DATE --page THIS_FILE",
         "",
-        f"Llama 3.1 405B in full, bf16, Adam, {SEQUENCE:,} tokens per sample, two samples per GPU and step; hosts of 2 TiB",
-        "with eight H100 80GB SXM5 and a 400 Gbit/s port each; the ten best layouts are asked for. Every search runs in",
-        f"a process of its own, {RUNS} times in turn; seconds are of the search alone, memory is the peak of the process.",
+        f"Llama 3.1 405B in full, bf16, Adam, {SEQUENCE:,} tokens per sample, two samples per GPU and step; hosts of",
+        "2 TiB with eight H100 80GB SXM5 and a 400 Gbit/s port each; the ten best layouts are asked for. Every search",
+        f"runs in a process of its own, {RUNS} times in turn; seconds are of the search alone, memory is the peak",
+        "of the process.",
         "",
         "| GPUs | legal layouts | estimated in full | min s | median s | max s | peak MB | best |",
         "|---|---|---|---|---|---|---|---|",
@@ -166,8 +167,9 @@ def page(date: str, machine: str, python: Path | None) -> tuple[str, bool]:
     ]
     every = child("whole", str(MEASURED))
     lines += [
-        f"Estimating each of the {every['layouts']:,} layouts of {MEASURED:,} GPUs in full, without the bound and with",
-        f"nothing shared: {every['seconds']:.2f} s. `tests/unit/test_sizing_layout.py` holds small searches against such runs.",
+        f"Estimating each of the {every['layouts']:,} layouts of {MEASURED:,} GPUs in full, without the bound and",
+        f"with nothing shared: {every['seconds']:.2f} s. `tests/unit/test_sizing_layout.py` holds small searches",
+        "against such runs.",
         "",
     ]
     if python is not None:
