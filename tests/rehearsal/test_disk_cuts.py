@@ -94,6 +94,17 @@ def test_killed_while_it_is_mounted(play: Play, customer: str) -> None:
     assert finished(play, customer) == []
 
 
+MARKED = r"""sudo sh -c '
+systemctl stop proving.mount; device=$(readlink -f /dev/md/proving)
+touch /run/mdadm/creating-$(basename $device); udevadm trigger --action=change --settle $device
+systemctl is-active "$(systemd-escape --path --suffix=device /dev/md/proving)"; true'"""
+
+
+def test_the_mark_of_a_creation_that_was_killed_does_not_hide_the_array(play: Play, customer: str) -> None:
+    assert play.machine.run(MARKED).stdout == "inactive\n"
+    assert finished(play, customer) == ["tell"]
+
+
 def test_killed_while_the_initramfs_is_built(play: Play, customer: str) -> None:
     follow = "until pgrep mkinitramfs > /dev/null; do sleep 0.1; done; sleep 2; echo building"
     script = KILL.format(follow=f"({follow})", line="building", wait="", victims="update-initramf|mkinitramfs|cpio")
