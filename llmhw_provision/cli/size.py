@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from llmhw_provision.cli import layout_text
+from llmhw_provision.cli import layout_text, placement_text
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
@@ -35,6 +35,11 @@ def command(folder: Path | None, count: int | None, asked: str | None, as_json: 
     """What a workload needs per GPU and per host, whether it fits, and in which layout."""
     need = read_need(folder, options)
     hardware = read_hardware(options)
+    if need.workload.placement is not None:
+        if count or asked:
+            raise InputError("--layouts and --why are about one job on all GPUs", "leave the placement out")
+        _placed(need, hardware, as_json=as_json)
+        return
     if count or asked:
         _layouts(need, hardware, count, asked, as_json=as_json)
         return
@@ -45,6 +50,15 @@ def command(folder: Path | None, count: int | None, asked: str | None, as_json: 
         click.echo(json.dumps(_as_data(need, rows), indent=2, ensure_ascii=False))
     else:
         click.echo(_screen(need, rows))
+
+
+def _placed(need: Need, hardware: list[tuple[str, Hardware]], *, as_json: bool) -> None:
+    rows = placement_text.placements(need, [(_where(title, machine), machine) for title, machine in hardware])
+    if as_json:
+        data = {"machines": [placement_text.placed_data(*row) for row in rows]}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    click.echo("\n\n".join([_title(need), *("\n".join(placement_text.lines(*row)) for row in rows)]))
 
 
 def _layouts(

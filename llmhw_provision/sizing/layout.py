@@ -240,7 +240,7 @@ def _sharding_words(layout: Layout) -> list[str]:
         return [f"DDP over {layout.dp}"] if layout.dp > 1 else []
     fsdp = "FSDP" if layout.zero == 3 else "FSDP SHARD_GRAD_OP"
     names = {"fsdp": fsdp, "megatron": "distributed optimizer", "deepspeed": f"ZeRO-{layout.zero}", "ddp": "DDP"}
-    return [f"{names[layout.sharder]} over {layout.shards}"]
+    return [names[layout.sharder] + (f" over {layout.shards}" if layout.shards > 1 else "")]
 
 
 def counts() -> Iterator[int]:
