@@ -153,10 +153,8 @@ class _Search:
             for layout in self.space.filled(frame):
                 self.legal += 1
                 if not hopeless:
-                    seconds = self.seconds(layout)
-                    found.append(((shown(seconds), simplicity(layout), seconds), layout))
-        found.sort(key=itemgetter(0))
-        return [(key[2], layout) for key, layout in found]
+                    found.append((self.seconds(layout), layout))
+        return sorted(found, key=_order)
 
     def those(self, ordered: list[tuple[float, Layout]], verdict: str, count: int) -> list[Ranked]:
         """The first `count` layouts with this verdict."""
@@ -189,6 +187,11 @@ class _Search:
         return [] if least is None else [Ranked(self.seconds(least.layout), least)]
 
 
+def _order(item: tuple[float, Layout]) -> tuple[float, tuple[int, ...], float]:
+    seconds, layout = item
+    return shown(seconds), simplicity(layout), seconds
+
+
 def _size(found: Estimate) -> tuple[int, tuple[int, ...]]:
     return found.device_bytes, simplicity(found.layout)
 
@@ -201,8 +204,7 @@ def search(space: Space, count: int = 1) -> Found:
     if len(found) < count:
         host = [] if found else at_work.candidates(offload=True)
         found += at_work.those(host, "fits", count)
-        found += at_work.those(near, "tight", count - len(found))
-        found += at_work.those(host, "tight", count - len(found))
+        found += at_work.those(sorted(near + host, key=_order), "tight", count - len(found))
     found = found or at_work.least()
     if not found:
         raise space.refuse()

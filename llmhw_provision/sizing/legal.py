@@ -150,8 +150,8 @@ class Space:
             return [_OFFLOAD[self.pinned["offload"]]] if not offload else []
         if not offload:
             return [_OFFLOAD["none"]]
-        if zero < 2 or base.pp > 1:
-            return []
+        if zero < 2 or base.pp > 1 or (_adapts(self.job) and base.dp * base.cp == 1):
+            return []  # one GPU would fetch the whole frozen base over PCIe in every pass
         return [_OFFLOAD["optimizer"], _OFFLOAD["all"]] if zero == 3 else [_OFFLOAD["optimizer"]]
 
     def _recomputations(self) -> tuple[Recompute, ...]:

@@ -106,7 +106,6 @@ def brute(space: Space, count: int) -> list[tuple[float, Layout]]:
     good.sort(
         key=lambda item: (
             verdicts.index(item[1].verdict),
-            item[1].verdict == "tight" and item[1].layout.offload_optimizer,
             shown(item[0]),
             simplicity(item[1].layout),
             item[0],
