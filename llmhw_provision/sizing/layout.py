@@ -59,7 +59,7 @@ def shown(seconds: float) -> float:
 
 def simplicity(layout: Layout) -> tuple[int, ...]:
     """Smaller is simpler: states at home, fewer ways to be split, less recomputation, fewer micro-batches."""
-    tp, pp, cp, ep = layout.tp, layout.pp, layout.cp, layout.ep
+    tp, pp, cp, ep = layout.tp, layout.pp, layout.cp * layout.dcp, layout.ep
     return (
         layout.offload_params + layout.offload_optimizer,
         (tp > 1) + (pp > 1) + (cp > 1) + (ep > 1),
@@ -220,7 +220,7 @@ def describe(job: Job, layout: Layout) -> str:
     """The layout in words: `FSDP over 8, full recompute, micro-batch 1`."""
     parts = [
         f"{name} {ways}"
-        for name, ways in (("TP", layout.tp), ("PP", layout.pp), ("CP", layout.cp), ("EP", layout.ep))
+        for name, ways in (("TP", layout.tp), ("PP", layout.pp), ("CP", layout.cp * layout.dcp), ("EP", layout.ep))
         if ways > 1
     ]
     if not job.trains:

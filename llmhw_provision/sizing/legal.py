@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from llmhw_provision.errors import InputError
@@ -74,7 +75,7 @@ class Space:
         all_gpus = self.hardware.all_gpus
         for tp in self._values("tp", divisors(all_gpus)):
             for pp in self._values("pp", divisors(all_gpus // tp) if all_gpus % tp == 0 else ()):
-                for cp in self._values("cp", self._contexts(all_gpus, tp * pp)):
+                for cp in self._values("cp", self._contexts(all_gpus, tp * pp)) if self.job.trains else (1,):
                     if all_gpus % (tp * pp * cp):
                         continue
                     base = Layout(gpus=all_gpus, nodes=self.hardware.nodes, tp=tp, pp=pp, cp=cp)
@@ -97,6 +98,8 @@ class Space:
         """Why there is no legal layout at all."""
         job, pinned = self.job, self.pinned
         fields = {name: value for name, value in pinned.items() if name != "offload"}
+        if not job.trains:
+            fields["dcp"] = fields.pop("cp", 1)
         if "sharder" not in pinned:
             fields["sharder"] = _sharder(pinned.get("zero", 0), split=pinned.get("pp", 1) > 1)
         elif "zero" not in pinned:
@@ -112,15 +115,15 @@ class Space:
         return (self.pinned[name],) if name in self.pinned else found
 
     def _contexts(self, all_gpus: int, ways: int) -> list[int]:
-        if not self.job.trains or all_gpus % ways:
-            return [1]
+        if all_gpus % ways:
+            return []
         return [cp for cp in divisors(all_gpus // ways) if cp == 1 or self.job.sequence % (2 * cp) == 0]
 
     def _sharded(self, base: Layout, *, offload: bool) -> Iterator[Layout]:
         parallel = self.pinned.get("sequence_parallel", base.tp > 1 and self.job.trains)
         more: dict[str, Any] = {name: self.pinned[name] for name in _TAKEN if name in self.pinned}
-        for ep in self._values("ep", self._experts(base)):
-            spread = replace(base, ep=ep, sequence_parallel=parallel, **more)
+        for ep, dcp in product(self._values("ep", self._experts(base)), self._caches(base)):
+            spread = replace(base, ep=ep, dcp=dcp, sequence_parallel=parallel, **more)
             for zero, sharder in self._stages(spread, offload=offload):
                 for states in self._offloads(spread, zero, offload=offload):
                     frame = replace(spread, zero=zero, sharder=sharder, **states)
@@ -128,9 +131,16 @@ class Space:
                         yield frame
 
     def _experts(self, base: Layout) -> list[int]:
-        if not self.model.experts or not self.job.trains or _adapts(self.job):
+        if not self.model.experts or _adapts(self.job) or (not self.job.trains and self.job.runtime != "vllm"):
             return [1]
         return [ep for ep in divisors(self.model.experts) if base.dp * base.cp % ep == 0]
+
+    def _caches(self, base: Layout) -> Any:
+        """Context parallelism of a server: ranks that cache the same keys and values divide them by position."""
+        if self.job.trains:
+            return (1,)
+        same = base.tp if self.model.mla else base.tp // self.model.kv_heads
+        return self._values("cp", divisors(same) if same and self.job.runtime == "vllm" else (1,))
 
     def _stages(self, base: Layout, *, offload: bool) -> list[tuple[int, Sharder]]:
         """ZeRO stages, each with the framework that has it: Megatron-LM where tensors, stages or experts are split."""

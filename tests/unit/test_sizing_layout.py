@@ -12,6 +12,7 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.cards import Card, card_of
 from llmhw_provision.sizing.chips import chip_of
 from llmhw_provision.sizing.compute import training_step, uneven_share
+from llmhw_provision.sizing.decode import Serving
 from llmhw_provision.sizing.estimate import Estimate, Hardware, estimate, limit
 from llmhw_provision.sizing.job import Job, Layout, Sharder, under
 from llmhw_provision.sizing.layout import Floor, best, describe, fewest, search, shown, simplicity
@@ -22,6 +23,7 @@ from llmhw_provision.sizing.speed import links_of, served
 from llmhw_provision.sizing.step_time import StepTimes
 from llmhw_provision.sizing.terms import total
 from llmhw_provision.sizing.training import Known, gradients_persist, moments
+from llmhw_provision.sizing.why import parts_of
 from llmhw_provision.units import GIB
 from llmhw_provision.workload import Parallel
 from tests.unit.sizing_setups import model
@@ -51,8 +53,11 @@ def every_frame(space: Space, offloads: tuple[tuple[bool, bool], ...]) -> list[L
         base = Layout(gpus=gpus, nodes=space.hardware.nodes, tp=tp, pp=pp, cp=cp)
         if gpus % (tp * pp * cp) or spread_rules(space, base):
             continue
-        for ep, zero, (optimizer, params) in product(experts, range(4) if space.job.trains else (0,), offloads):
-            frame = replace(base, ep=ep, zero=zero, offload_optimizer=optimizer, offload_params=params)
+        caches = (1,) if space.job.trains else range(1, tp + 1)
+        for ep, dcp, zero, (optimizer, params) in product(
+            experts, caches, range(4) if space.job.trains else (0,), offloads
+        ):
+            frame = replace(base, ep=ep, dcp=dcp, zero=zero, offload_optimizer=optimizer, offload_params=params)
             frame = replace(frame, sequence_parallel=tp > 1 and space.job.trains)
             frame = replace(frame, sharder=sharder(zero, frame) if space.job.trains else "ddp")
             alone = frame.dp * cp == 1 and zero and not optimizer
@@ -128,6 +133,9 @@ SPACES = {
     "does not fit": Space(Job(sequence=4096), model("llama-3.1-70b"), hardware("a100-sxm-40", 4), batch=8),
     "served": Space(
         Job(kind="serve", concurrency=24, context=8192), model("llama-3.1-70b"), hardware("h100-sxm", 8), batch=1
+    ),
+    "experts served": Space(
+        Job(kind="serve", concurrency=512, context=4096), model("qwen3-30b-a3b"), hardware("h100-sxm", 8), batch=1
     ),
     "served over PCIe": Space(
         Job(kind="serve", concurrency=5, context=4096), model("qwen2.5-7b"), hardware("rtx-4090", 4), batch=1
@@ -224,6 +232,28 @@ def test_contradictions_are_named_and_not_searched() -> None:
 def test_without_a_chip_the_simplest_that_fits() -> None:
     found = best(Job(), model("llama-3.1-8b"), Hardware(Card("80 GB", 80_000 * 2**20, 80), 8), Parallel(), 8)
     assert describe(found.job, found.layout).startswith("ZeRO-")
+
+
+def test_experts_and_latent_caches_are_spread_over_the_ranks_of_a_server() -> None:
+    serve = Job(kind="serve", weights="fp8", concurrency=64, context=8192)
+    space = Space(serve, model("deepseek-v3"), hardware("h100-sxm", 8, 2))
+    best_one = search(space).ranked[0]
+    assert best_one.estimate.verdict == "fits"
+    assert (best_one.layout.tp * best_one.layout.ep, best_one.layout.dcp > 1) == (16, True)
+    parts = {part.name for part in parts_of(best_one.estimate)}
+    assert {"expert parallel", "decode context parallel"} <= parts
+    for given, message in ((Parallel(cp=3, tp=8), "cp 3 does not divide the 8"), (Parallel(ep=3), "ep 3")):
+        with pytest.raises(InputError, match=message):
+            search(replace(space, given=given))
+    with pytest.raises(InputError, match="cp 2 does not divide the 1 tensor-parallel ranks"):
+        search(Space(serve, model("llama-3.1-70b"), hardware("h100-sxm", 8), Parallel(cp=2, tp=8)))
+
+
+def test_a_batch_visits_the_experts_of_all_ranks() -> None:
+    of = Serving(model("mixtral-8x7b"), "bf16", Layout(), chip_of("h100-sxm"), batch=1, context=1024, engine="vllm")
+    spread = replace(of, layout=Layout(ep=8))
+    experts = of.model.group_parameters("experts") * 2
+    assert of.read - experts * 2 / 8 == pytest.approx(spread.read - experts * (1 - (1 - 2 / 8) ** 8) / 8, rel=1e-6)
 
 
 def test_fewest_looks_at_every_layout() -> None:
