@@ -104,7 +104,7 @@ def _screen(need: Need, rows: list[Row]) -> str:
         lines += summary(fast) if fast is not None else []
         lines += _filled_up(need, shown[1])
     lines += ["", *_storage(need)]
-    lines.append("every number: llmhw-provision explain with the same options")
+    lines.append("every number: llmhw-provision explain with the same options · layouts: --layouts 10, --why tp=2,pp=1")
     return "\n".join(lines)
 
 
