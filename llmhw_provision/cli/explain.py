@@ -9,9 +9,10 @@ import click
 
 from llmhw_provision.cli.speed_text import explained
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
+from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.bands import bands
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.speed import speed
 from llmhw_provision.sizing.storage import FREE_SOURCE
@@ -24,6 +25,8 @@ from llmhw_provision.units import disk, memory
 def command(folder: Path | None, **options: Any) -> None:
     """Every number of `size`: the formula with its values, and where the formula comes from."""
     need = read_need(folder, options)
+    if need.workload.placement is not None:
+        raise InputError("explain is about one job on all GPUs", "leave the placement out, or use size --json")
     blocks = [
         _machine(need, title, best(need.job, need.model, hardware, need.workload.layout, need.workload.batch))
         for title, hardware in read_hardware(options)

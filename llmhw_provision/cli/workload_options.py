@@ -85,6 +85,7 @@ _OPTIONS = (
         default=None,
         help="Keep activations in host memory until backward.",
     ),
+    click.option("--place", "placement", help="GPUs by work: serve=2, split, colocated, actor=4,critic=2,rollout=2."),
     # hardware
     click.option("--machine", help="Machine of the catalogue; all of them when left out."),
     click.option("--gpu", help="GPU of the catalogue instead of a machine, for example h100-sxm."),
@@ -127,7 +128,7 @@ def read_need(folder: Path | None, options: dict[str, Any]) -> Need:
 
 def _flag(key: str) -> str:
     name = key.rpartition("__")[2].replace("_", "-")
-    return {"sequence": "seq", "targets": "lora-targets"}.get(name, name)
+    return {"sequence": "seq", "targets": "lora-targets", "placement": "place"}.get(name, name)
 
 
 def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
