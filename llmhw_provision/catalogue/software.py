@@ -173,8 +173,15 @@ class SlurmUpstream(Dated):
     packages: tuple[str, ...]
 
 
+class CpuLock(Dated):
+    """The same environment for hosts without GPU: for rehearsals, not for work."""
+
+    python: Version
+    packages: dict[str, Version]
+
+
 class Environment(Dated):
-    """A Python environment whose packages were resolved together."""
+    """A Python environment whose packages were resolved together; its lock is locks/NAME.txt, NAME-cpu.txt on CPUs."""
 
     title: str
     jobs: tuple[JobName, ...]
@@ -184,6 +191,7 @@ class Environment(Dated):
     cudnn: Version
     packages: dict[str, Version]
     build_with_torch: tuple[str, ...] = ()
+    cpu: CpuLock
 
 
 class PythonPackage(Dated):

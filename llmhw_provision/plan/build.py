@@ -13,8 +13,10 @@ from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
+from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.storage import plan_storage
 from llmhw_provision.plan.tuning import plan_tuning
+from llmhw_provision.plan.versions import plan_versions, shared
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -25,6 +27,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     problems: list[Problem] = []
     kinds: list[type[ProvisionError]] = []
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
+    stacks: list[Stack] = []
+    notes: list[Note] = []
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
@@ -38,6 +42,13 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         except ProvisionError as error:
             problems += error.problems
             kinds.append(type(error))
+        try:
+            stack, why = plan_versions(host.name, machines[host.name], site, need)
+            stacks += [stack] if stack else []
+            notes += why
+        except ProvisionError as error:
+            problems += [problem for problem in error.problems if problem not in problems]
+            kinds.append(type(error))
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
@@ -48,7 +59,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         workload=_title(need),
         identity="",
         hosts=tuple(item for item, _ in plans),
-        notes=tuple(note for _, notes in plans for note in notes),
+        stacks=shared(stacks),
+        notes=(*(note for _, said in plans for note in said), *notes),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
