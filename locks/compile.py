@@ -52,7 +52,8 @@ def compiled(name: str, *, keep: str = "", wheels: str = "", upgrade: bool = Fal
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "lock.txt"
         if keep and not upgrade:
-            output.write_text(keep.partition("\n\n")[2], encoding="utf-8")
+            # versions alone: uv would take hashes from there, right or wrong
+            output.write_text("\n".join(pins(keep)) + "\n", encoding="utf-8")
         words = ["pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-python-downloads"]
         words += ["--python-version", python, "--python-platform", PLATFORM, "--only-binary", ":all:"]
         words += [word for built in _BUILT for word in ("--no-binary", built)]
@@ -62,6 +63,13 @@ def compiled(name: str, *, keep: str = "", wheels: str = "", upgrade: bool = Fal
         words += ["--output-file", str(output), f"locks/{name}.in"]
         _uv(name, words)
         return head(name, python) + "\n" + output.read_text(encoding="utf-8")
+
+
+def pins(text: str) -> dict[str, frozenset[str]]:
+    """`name==version` of a lock, each with its hashes."""
+    blocks = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)
+    found = ((re.match(r"[a-z0-9-]+==[^ ;\\]+", block), block) for block in blocks)
+    return {pin[0]: frozenset(re.findall(r"--hash=(sha256:[0-9a-f]{64})", block)) for pin, block in found if pin}
 
 
 def head(name: str, python: str) -> str:

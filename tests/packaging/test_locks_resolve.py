@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -24,13 +23,11 @@ def test_a_cuda_lock_resolves_from_metadata_and_is_the_committed_one(
         if any(word in error.message for word in _NO_INDEX):
             pytest.skip(f"the Python index cannot be reached: {error.message.splitlines()[-1][:120]}")
         raise
-    assert found == text(name)
+    committed, published = COMPILE.pins(text(name)), COMPILE.pins(found)
+    assert list(committed) == list(published)
+    # files that are published later for a locked version do no harm; one that is locked must be there
+    assert {pin: hashes - published[pin] for pin, hashes in committed.items() if hashes - published[pin]} == {}
     # unpacked wheels lie in archive-*; only what deepspeed's metadata is built with may be there
     unpacked = [path.name.partition("-")[0] for path in tmp_path.glob("cache/archive-*/*/*.dist-info")]
     assert {package.lower() for package in unpacked} <= {"setuptools", "wheel", "packaging", "ninja", "py_cpuinfo"}
     assert sum(path.stat().st_size for path in (tmp_path / "cache").rglob("*") if path.is_file()) < 400_000_000
-
-
-def test_the_time_is_boxed_and_the_index_is_the_machines_own() -> None:
-    assert COMPILE.TIMEOUT_S <= 300
-    assert "UV_INDEX_URL" not in os.environ
