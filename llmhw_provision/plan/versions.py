@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.model import Note
+from llmhw_provision.plan.roles import NvmeRaid0Config
+from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.need import Need
+
+
+@dataclass(frozen=True)
+class PythonPlan:
+    """What python_env is given for one host, and why; `config` is None where there is no environment."""
+
+    config: PythonEnvConfig | None
+    creates: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def plan_environments(host: str, stack: Stack | None, site: Site, storage: NvmeRaid0Config) -> PythonPlan:
+    """The Python environments of `stack`; none without a stack."""
+    if stack is None:
+        return PythonPlan(None)
+    from llmhw_provision.plan.python_env import plan_python
+
+    return plan_python(host, stack, site, storage)
 
 
 def plan_versions(host: str, machine: Machine, site: Site, need: Need) -> tuple[Stack | None, tuple[Note, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ from llmhw_provision.cli.plan import summary
 from llmhw_provision.documents import check, dump_json, read, write_atomic
 from llmhw_provision.errors import ProvisionError
 from llmhw_provision.machine import Gpus, Machine, Os
+from llmhw_provision.plan import python_env
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import Plan
+from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.site import Site
 from tests.unit.machines import CUSTOMER, drive, drives, machine, need
+from tests.unit.test_locks import FOLDER
 
 NO_GPU = machine(*drives()).model_copy(update={"gpus": ()})
 
@@ -127,3 +131,89 @@ def test_another_distribution_than_the_observed_one_is_refused() -> None:
     with pytest.raises(ProvisionError) as caught:
         plan(rocky, software={"distro": "debian12"})
     assert "software.distro is debian12, found Rocky 9" in str(caught.value)
+
+
+def environments(found: Machine, **changes: Any) -> PythonEnvConfig:
+    config = plan(found, **changes).hosts[0].roles.python_env
+    assert config
+    return config
+
+
+def test_environments_lie_on_scratch_beside_their_cache_or_below_opt() -> None:
+    on_scratch = environments(machine(*drives()))
+    assert (on_scratch.store, on_scratch.cache) == ("/scratch/.llmhw/python-envs", "/scratch/.llmhw/uv-cache")
+    without = environments(machine())
+    assert (without.store, without.cache) == ("/opt/llmhw/python-envs", "/opt/llmhw/uv-cache")
+
+
+def test_an_environment_is_the_lock_by_digest_on_an_exact_cpython() -> None:
+    config = environments(machine(*drives()))
+    (item,) = config.environments
+    text = (FOLDER / "train-lf.txt").read_bytes()
+    assert (item.name, item.lock, item.sha256) == ("train-lf", "train-lf", hashlib.sha256(text).hexdigest())
+    assert (item.interpreter, item.cuda, item.build_after) == ("3.12.16", "13.0", ("deepspeed",))
+    assert {"torch", "llamafactory", "megatron.core"} <= set(item.imports)
+    assert [(one.version, one.source, one.mirror) for one in config.interpreters] == [("3.12.16", "managed", None)]
+    assert config.uv.version == "0.13.9"
+    assert f"Python environment /opt/llmhw/envs/train-lf on CPython 3.12.16: {text.count(b'==')} packages of lock" in (
+        "\n".join(plan(machine(*drives())).hosts[0].creates)
+    )
+
+
+@pytest.mark.parametrize(
+    ("origin", "distro", "expected"),
+    [
+        ("https://mirror.example/python", "ubuntu2404", ("3.12.16", "mirror", "https://mirror.example/python", ())),
+        ("distribution", "ubuntu2404", ("3.12", "distribution", None, ("python3", "python3-dev"))),
+        ("distribution", "el9", ("3.12", "distribution", None, ("python3.12", "python3.12-devel"))),
+        ("distribution", "el10", ("3.12", "distribution", None, ("python3", "python3-devel"))),
+    ],
+)
+def test_cpython_comes_from_where_the_site_says(origin: str, distro: str, expected: tuple[object, ...]) -> None:
+    hosts = [{"name": "node-1", "address": "192.0.2.11", "machine": "ga660m"}]
+    asked = {"distro": distro, "sources": {"python": origin}}
+    where = check({"schema": 1, "site": "a", "hosts": hosts, "software": asked}, Site, path=Path("site.yaml"))
+    config = build_plan(need(), where, {}).hosts[0].roles.python_env
+    assert config
+    assert tuple(config.interpreters[0].model_dump().values()) == expected
+    assert config.environments[0].interpreter == expected[0]
+
+
+def test_index_wheels_and_the_way_back_come_from_site_yaml() -> None:
+    asked = {
+        "sources": {"wheels": {"path": "/srv/wheels"}},
+        "environments": [{"name": "train-lf", "packages": ["torch"], "use": "previous"}],
+    }
+    config = environments(
+        machine(*drives()), software=asked, site_base={"python_index": "https://index.example/simple"}
+    )
+    assert config.index == "https://index.example/simple"
+    assert config.wheels
+    assert (config.wheels.path, config.wheels.only) == ("/srv/wheels", True)
+    assert config.environments[0].use == "previous"
+    with pytest.raises(ProvisionError, match="belongs to the system"):
+        plan(machine(*drives()), software={"sources": {"wheels": {"path": "/etc/wheels"}}})
+
+
+def test_there_are_no_locks_for_another_architecture() -> None:
+    ubuntu = Os(id="ubuntu", version="24.04", pretty_name="Ubuntu", kernel="6.8.0-60-generic", architecture="aarch64")
+    arm = machine(*drives()).model_copy(update={"os": ubuntu})
+    with pytest.raises(ProvisionError, match="environments are for x86_64; the host is aarch64"):
+        plan(arm)
+    assert plan(arm, software={"environments": []}).hosts[0].roles.python_env is None
+
+
+def test_a_lock_that_was_altered_is_no_part_of_a_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    altered = (FOLDER / "train-lf.txt").read_text(encoding="utf-8").replace("\ntorch==2.14.0", "\ntorch==2.15.0")
+    (tmp_path / "locks/train-lf.txt").write_text(altered, encoding="utf-8")
+    python_env._lock.cache_clear()
+    monkeypatch.setattr(python_env, "content_root", lambda: tmp_path)
+    try:
+        with pytest.raises(ProvisionError, match=r"lock train-lf: torch is 2\.15\.0; 2\.14\.0 is recorded"):
+            plan(machine(*drives()))
+        (tmp_path / "locks/train-lf.txt").unlink()
+        with pytest.raises(ProvisionError, match=r"locks/train-lf\.txt: cannot be read"):
+            plan(machine(*drives()))
+    finally:
+        python_env._lock.cache_clear()

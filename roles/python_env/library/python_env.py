@@ -44,7 +44,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.python_env import decide, fetch, installed
 from ansible.module_utils.python_env.decide import Environment, State, Step
 from ansible.module_utils.python_env.locks import cuda_majors, cuda_refusals, file_pin, house_refusals, parse
-from ansible.module_utils.python_env.work import Failure, Host, in_use
+from ansible.module_utils.python_env.work import Failure, Host, foreign, in_use
 
 _HASH = re.compile(r"Hash mismatch for `([^`]+)`.*?Computed:\s*sha256:([0-9a-f]{64})", re.DOTALL)
 _ABSENT = re.compile(r"[Bb]ecause (\S+) was not found in the provided package locations")
@@ -70,6 +70,9 @@ def main() -> None:
     state = host.state(wanted)
     todo = _steps(config, wanted, state)
     refused = decide.refusals(wanted, state) + _house(config, wanted, todo)
+    refused += [
+        text for path in dict.fromkeys((host.links, config["store"], config["cache"])) for text in foreign(path)
+    ]
     if refused:
         _refuse(module, refused)
     if todo and not module.check_mode:
@@ -147,7 +150,7 @@ def _act(module: AnsibleModule, host: Host, todo: Sequence[Step], wanted: Sequen
         module.log(f"python_env: {step.sentence}")
         try:
             host.carry_out(step, by_name)
-        except Failure as failure:
+        except (Failure, OSError) as failure:
             before = f"done before that: {'; '.join(done)}" if done else "nothing else was changed"
             kept = "the environments in use are the ones from before"
             module.fail_json(

@@ -228,6 +228,22 @@ class Host:
             raise Failure(f"{what}: {(err or out).strip()[-1500:]}")
 
 
+def foreign(path: str) -> list[str]:
+    """Why root must not write below `path`: a folder on the way belongs to somebody else, or others may change it."""
+    way = "/"
+    for part in path.strip("/").split("/"):
+        way = os.path.join(way, part)
+        try:
+            there = os.lstat(way)
+        except OSError:
+            return []
+        if not stat.S_ISDIR(there.st_mode) or there.st_uid != 0:
+            return [f"{way} is not a folder of root; move it away"]
+        if there.st_mode & 0o022 and not there.st_mode & stat.S_ISVTX:
+            return [f"{way} can be written by others (mode {stat.S_IMODE(there.st_mode):04o}); chmod go-w"]
+    return []
+
+
 def _for_reading(folder: str) -> None:
     """Nobody but root writes there; uv leaves its lock file open to all."""
     for where, folders, names in os.walk(folder):
