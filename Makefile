@@ -43,7 +43,7 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 unit: setup ## everything that needs no machine
 	$(BIN)/pytest -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
 
-wheel: setup ## the wheel in empty environments
+wheel: setup ## the wheel in empty environments; locks and environments with real uv
 	$(BIN)/pytest tests/packaging
 
 containers: box ## roles in Debian containers

@@ -17,12 +17,13 @@ FILESYSTEMS = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
 
 def planned(host: HostPlan) -> tuple[str, ...]:
     """Names of the packages that the host's roles install, as all supported systems call them."""
-    found = volumes(host)
+    found, python = volumes(host), host.roles.python_env
     quotas = any(item.filesystem == "ext4" and "prjquota" in item.mount_options for item in found)
     return (
         *(("mdadm",) if array_names(host) else ()),
         *dict.fromkeys(FILESYSTEMS[item.filesystem] for item in found),
         *(("quota",) if quotas else ()),
+        *(name for item in (python.interpreters if python else ()) for name in item.packages),
     )
 
 

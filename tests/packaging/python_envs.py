@@ -116,9 +116,9 @@ class Host:
             }
         )
 
-    def apply(self, *, check: bool = False, before: str = "") -> dict[str, Any]:
-        """What the module answers; `before` is run in its process first."""
-        config = {
+    def configuration(self) -> dict[str, Any]:
+        """What the role is given."""
+        return {
             "root": str(self.root / "llmhw"),
             "store": str(self.store),
             "cache": str(self.root / "scratch/cache"),
@@ -129,7 +129,10 @@ class Host:
             "environments": self.environments,
             **self.config,
         }
-        arguments = {"config": config, "locks": self.locks, "_ansible_check_mode": check}
+
+    def apply(self, *, check: bool = False, before: str = "") -> dict[str, Any]:
+        """What the module answers; `before` is run in its process first."""
+        arguments = {"config": self.configuration(), "locks": self.locks, "_ansible_check_mode": check}
         done = subprocess.run(
             [sys.executable, "-c", _RUNNER, MODULE, before],
             input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),

@@ -166,7 +166,8 @@ class Host:
             self._packages(item, pins, [*more, *again])
         self._accept(item)
         _for_reading(item.folder)
-        put(File(marker, json.dumps({"name": item.name, "lock": item.lock.sha256}) + "\n"))
+        packages = {name: pin.version for name, pin in item.lock.pins.items()}
+        put(File(marker, json.dumps({"lock": item.lock.sha256, "packages": packages}) + "\n"))
 
     def _parts(self, item: Environment) -> list[tuple[list[Pin], list[str]]]:
         """What has wheels, then what is built with them."""
