@@ -153,6 +153,13 @@ PackageName = Annotated[str, _matching(re.compile(r"^[a-z0-9]([a-z0-9._-]{0,62}[
 ImageName = Annotated[str, _matching(re.compile(r"^[a-z0-9][a-z0-9._/-]*:[A-Za-z0-9._-]+$"), "tritonserver:26.07")]
 
 
+class Wheels(Record):
+    """A folder of wheels on the hosts, for sites without an index or with wheels of their own."""
+
+    path: DataPath
+    only: bool = Field(default=True, description="nothing is taken from an index")
+
+
 class Sources(Record):
     """Where packages come from: `vendor`, `distribution`, or the address of a mirror of the vendor's repository."""
 
@@ -162,6 +169,7 @@ class Sources(Record):
     rdma: Origin = Field(default="distribution", description="distribution: inbox; vendor: DOCA-OFED")
     slurm: Origin = Field(default="distribution", description="or the address of a repository of slurm-smd packages")
     python: Origin = Field(default="vendor", description="CPython: its managed build, a mirror of it, or the system's")
+    wheels: Wheels | None = Field(default=None, description="a folder of wheels on the hosts")
 
 
 class Versions(Record):
@@ -177,6 +185,9 @@ class PythonEnvironment(Record):
 
     name: ArrayName
     packages: tuple[PackageName, ...] = Field(min_length=1, max_length=50)
+    use: Literal["planned", "previous"] = Field(
+        default="planned", description="previous: back to what was in use before the present lock"
+    )
 
 
 class SoftwareChoices(Record):

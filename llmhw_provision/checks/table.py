@@ -16,6 +16,7 @@ from llmhw_provision.checks import (
     in_use,
     memory_fs,
     package_state,
+    python_envs,
     readiness,
     tuning,
     volume_watch,
@@ -43,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     *filesystems.CHECKS,
     *volume_watch.CHECKS,
     *memory_fs.CHECKS,
+    *python_envs.CHECKS,
 )
 
 
@@ -80,7 +82,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     if level == "before":
         return _before(plan)
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD, trim.COMMAND]
-    found += [*base.commands(plan), *tuning.commands(plan)]
+    found += [*base.commands(plan), *tuning.commands(plan), *python_envs.commands(plan, level)]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
     if volumes(plan):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmhw_provision.checks.texts_base import BASE
+from llmhw_provision.checks.texts_python import PYTHON
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Text:
 
 
 TEXTS: dict[str, Text] = {
-    **{key: Text(*words) for key, words in BASE.items()},
+    **{key: Text(*words) for key, words in (*BASE.items(), *PYTHON.items())},
     "access": Text(
         "reached, with root's rights",
         "the machine is off, not at that address, or does not let the site's key in",

@@ -16,6 +16,7 @@ from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import ExpectedDisk, Plan
+from llmhw_provision.plan.stack import Stack
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.need import Need, need
@@ -90,10 +91,23 @@ def summary(plan: Plan, path: Path) -> str:
         lines += [f"  ERASES   {text}" for text in host.erases]
         kept = [item for item in host.disks if item.purpose in ("system", "kept")]
         lines += [f"  keeps    {_name(item)}: {item.reason}" for item in kept]
+        for stack in (stack for stack in plan.stacks if host.name in stack.hosts):
+            lines.append(f"  versions {_versions(stack)}")
+            lines += [f"  warning  {text}" for text in stack.warnings]
         for note in (note for note in plan.notes if note.host == host.name):
             lines.append(f"  why      {note.rule}: {note.choice}")
     lines.append(f"\nwritten: {path}, {path.parent / 'inventory'}")
     return "\n".join(lines)
+
+
+def _versions(stack: Stack) -> str:
+    """`driver 580.159.03 (open), CUDA 13.0, train-lf on CPython 3.12`."""
+    parts = [f"driver {stack.driver.version} ({stack.driver.modules})"] if stack.driver else []
+    parts += [f"fabric manager {stack.fabric_manager}"] if stack.fabric_manager else []
+    parts += [f"CUDA {stack.cuda}"] if stack.cuda else []
+    parts += [f"Slurm {stack.slurm}"] if stack.slurm else []
+    parts += [f"{item.name} on CPython {item.python}" for item in stack.environments]
+    return f"{', '.join(parts) or 'nothing to choose'}; why: llmhw-provision matrix --site"
 
 
 def _name(item: ExpectedDisk) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmhw_provision.checks.texts import Text
 from llmhw_provision.report.chinese_base import BASE
+from llmhw_provision.report.chinese_python import PYTHON
 
 LABELS: dict[str, str] = {
     "title": "验收报告",
@@ -43,6 +44,7 @@ LABELS: dict[str, str] = {
     "area-array": "阵列",
     "area-filesystem": "文件系统",
     "area-tmpfs": "内存文件系统",
+    "area-python": "Python 环境",
     "pass": "通过",
     "warn": "警告",
     "fail": "不通过",
@@ -72,7 +74,7 @@ LABELS: dict[str, str] = {
 }
 
 TEXTS: dict[str, Text] = {
-    **{key: Text(*words) for key, words in BASE.items()},
+    **{key: Text(*words) for key, words in (*BASE.items(), *PYTHON.items())},
     "access": Text(
         "可以连接，并具有 root 权限",
         "主机未开机、地址不对，或不接受站点的密钥",
