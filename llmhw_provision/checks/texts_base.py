@@ -1,4 +1,4 @@
-"""Texts of the checks of site_base and host_tuning; `texts.py` holds the others."""
+"""Texts of the checks of site_base and host_tuning; `texts.py` puts all areas together."""
 
 from __future__ import annotations
 
