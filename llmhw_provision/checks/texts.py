@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from llmhw_provision.checks.texts_base import BASE
 from llmhw_provision.checks.texts_before import BEFORE
+from llmhw_provision.checks.texts_fabric import FABRIC, MACHINE
+from llmhw_provision.checks.texts_gpu import GPU
+from llmhw_provision.checks.texts_services import SERVICES
 from llmhw_provision.checks.texts_storage import STORAGE
 
 
@@ -22,8 +25,9 @@ class Text:
     next_step: str
 
 
+_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES)
 TEXTS: dict[str, Text] = {
-    **{key: Text(*words) for part in (BASE, BEFORE, STORAGE) for key, words in part.items()},
+    **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(
         "operating system as planned",
         "the machine was installed again or upgraded after the plan was made",

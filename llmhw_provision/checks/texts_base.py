@@ -13,6 +13,12 @@ class Words(NamedTuple):
     next_step: str
 
 
+def family(check: str, title: str, **causes: tuple[str, str]) -> dict[str, Words]:
+    """The words of one check: `usual` is its usual failure, other names are its variants (`_` stands for `-`)."""
+    names = {"usual": check} | {name: f"{check}/{name.replace('_', '-')}" for name in causes if name != "usual"}
+    return {names[name]: Words(title, *words) for name, words in causes.items()}
+
+
 BASE: dict[str, Words] = {
     "base-user": Words(
         "numbers of the user {subject}",

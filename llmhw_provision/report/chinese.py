@@ -5,6 +5,9 @@ from __future__ import annotations
 from llmhw_provision.checks.texts import Text
 from llmhw_provision.report.chinese_base import BASE
 from llmhw_provision.report.chinese_before import BEFORE
+from llmhw_provision.report.chinese_fabric import FABRIC, MACHINE
+from llmhw_provision.report.chinese_gpu import GPU
+from llmhw_provision.report.chinese_services import SERVICES
 from llmhw_provision.report.chinese_storage import STORAGE
 
 LABELS: dict[str, str] = {
@@ -45,6 +48,10 @@ LABELS: dict[str, str] = {
     "area-array": "阵列",
     "area-filesystem": "文件系统",
     "area-tmpfs": "内存文件系统",
+    "area-gpu": "GPU",
+    "area-fabric": "高速网络",
+    "area-drives": "硬盘",
+    "area-services": "服务",
     "pass": "通过",
     "warn": "警告",
     "fail": "不通过",
@@ -73,8 +80,9 @@ LABELS: dict[str, str] = {
     "files-text": "report.json（供程序读取的本报告）、junit.xml（供 CI 使用）、evidence/（每条命令及其输出）。",
 }
 
+_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES)
 TEXTS: dict[str, Text] = {
-    **{key: Text(*words) for part in (BASE, BEFORE, STORAGE) for key, words in part.items()},
+    **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(
         "操作系统与方案一致",
         "制定方案之后，机器被重装或升级",
