@@ -15,6 +15,7 @@ from llmhw_provision.checks.gpu_views import (
     said,
     with_driver,
     with_nvlink,
+    with_peers,
     with_several,
     with_switch,
 )
@@ -236,7 +237,7 @@ CHECKS = (
     Check("gpu-topology", "gpu", ("quick",), "critical", _PAGE, _TOPO, with_several, topology),
     Check("gpu-nvlink", "gpu", ("quick",), "critical", _PAGE, "nvlink-status", with_nvlink, nvlink),
     Check("gpu-nvlink-errors", "gpu", ("quick",), "major", _PAGE, "nvlink-errors-later", with_nvlink, nvlink_errors),
-    Check("gpu-peers", "gpu", ("quick",), "major", _PAGE, nvidia_topo.P2P.key, with_several, peers),
+    Check("gpu-peers", "gpu", ("quick",), "major", _PAGE, nvidia_topo.P2P.key, with_peers, peers),
     Check("gpu-nics", "gpu", ("quick",), "major", _PAGE, _TOPO, _with_own_nics, near_nics),
     Check("gpu-affinity", "gpu", ("quick",), "minor", _PAGE, _TOPO, with_driver, affinity),
     Check("gpu-pcie", "gpu", ("quick",), "major", _PAGE, _ROWS, with_driver, pcie),

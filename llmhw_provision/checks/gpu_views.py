@@ -48,6 +48,12 @@ def with_several(host: HostPlan) -> tuple[str, ...]:
     return _NOTHING[gpus is not None and gpus.driver is not None and gpus.count > 1]
 
 
+def with_peers(host: HostPlan) -> tuple[str, ...]:
+    """One subject where several GPUs and peer access between them are planned."""
+    gpus = gpus_of(host)
+    return with_several(host) if gpus is not None and gpus.peer_access else ()
+
+
 def with_nvlink(host: HostPlan) -> tuple[str, ...]:
     """One subject where NVLinks can be asked about; in MIG mode the driver tells nothing of them."""
     gpus = gpus_of(host)

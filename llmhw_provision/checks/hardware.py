@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmhw_provision.checks import drives, fabric, gpu_driver, gpu_health, gpu_links, scheduler, services, serving
-from llmhw_provision.checks.gpu_views import with_driver, with_nvlink, with_several
+from llmhw_provision.checks.gpu_views import with_driver, with_nvlink, with_peers
 from llmhw_provision.evidence import Command
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import (
@@ -42,7 +42,7 @@ def commands(host: HostPlan) -> tuple[Command, ...]:
     if with_driver(host):
         found += [*nvidia_list.COMMANDS, nvidia_csv.QUERY, nvidia_query.COMMAND, nvidia_topo.MATRIX]
         found += [driver_files.COMMAND, lspci.COMMAND, fabric_manager.STATUS, fabric_manager.JOURNAL]
-    found += [nvidia_topo.P2P] if with_several(host) else []
+    found += [nvidia_topo.P2P] if with_peers(host) else []
     found += [nvidia_nvlink.STATUS] if joined else []
     found += [*drives.commands(host), *services.commands(host), *scheduler.commands(host), *serving.commands(host)]
     found += [nvidia_nvlink.ERRORS_LATER] if joined else []

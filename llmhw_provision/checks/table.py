@@ -106,6 +106,7 @@ def _before(plan: HostPlan) -> tuple[Command, ...]:
         *packages.COMMANDS,
         *((packages.candidates_command(names),) if names else ()),
         *readiness_probes.COMMANDS,
+        *package_state.commands(plan),
         *hardware.before(plan),
         readiness_probes.CLOCK,  # last: it is compared with the time at which the answer came
     )

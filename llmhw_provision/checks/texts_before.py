@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmhw_provision.checks.texts_base import Words
+from llmhw_provision.checks.texts_base import Words, family
 
 BEFORE: dict[str, Words] = {
     "access": Words(
@@ -84,6 +84,23 @@ BEFORE: dict[str, Words] = {
         "package {subject} can be had",
         "the system is new: its image came without package lists",
         "nothing: apply fetches them first; or apt-get update",
+    ),
+    **family(
+        "package-solution",
+        "planned packages can be installed together",
+        usual=("the package tool refuses", "run the command of the evidence by hand and read its first error"),
+        nothing_provides=(
+            "a source is missing, or a dated copy of it is too old for what another package needs",
+            "add the source that holds it, or take a newer copy of the mirror",
+        ),
+        conflict=(
+            "two sources carry the same packages in versions that exclude each other",
+            "leave the names of one out of the other (excludepkgs=, or an apt preference)",
+        ),
+        unmet=(
+            "held packages, or two sources for the driver, leave no versions that fit together",
+            "apt-mark showhold; keep one source for driver packages",
+        ),
     ),
     "package-states": Words(
         "no package left half-way",

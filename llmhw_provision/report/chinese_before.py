@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmhw_provision.checks.texts_base import Words
+from llmhw_provision.checks.texts_base import Words, family
 
 BEFORE: dict[str, Words] = {
     "access": Words(
@@ -84,6 +84,14 @@ BEFORE: dict[str, Words] = {
         "软件包 {subject} 可以取得",
         "系统是新装的：镜像中没有软件包列表",
         "无需处理：apply 会先取得列表；也可执行 apt-get update",
+    ),
+    **family(
+        "package-solution",
+        "方案中的软件包可以一起安装",
+        usual=("软件包工具拒绝安装", "人工执行证据中的命令，查看第一条错误"),
+        nothing_provides=("缺少软件源，或某个源的旧副本不能满足依赖", "添加包含该软件包的源，或更新镜像"),
+        conflict=("两个软件源提供同名但互相排斥的版本", "在其中一个源中排除这些名称（excludepkgs=，或 apt preferences）"),
+        unmet=("锁定的软件包或两个驱动软件源使版本无法匹配", "执行 apt-mark showhold；驱动软件包只保留一个源"),
     ),
     "package-states": Words(
         "没有安装到一半的软件包",
