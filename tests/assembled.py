@@ -45,11 +45,9 @@ class Assembled:
     def answered(self, key: str, text: str, source: str, *, rc: int = 0, stderr: str = "") -> Assembled:
         """The same machine with another answer to one command."""
         results = {**self.evidence.results, key: Result(rc, text.encode(), stderr.encode(), 0.1, (key,))}
-        return replace(
-            self, evidence=replace(self.evidence, results=results), parts={**self.parts, key: source}
-        )
+        return replace(self, evidence=replace(self.evidence, results=results), parts={**self.parts, key: source})
 
-    def edited(self, key: str, pattern: str, new: str, *, count: int = 0) -> Assembled:
+    def edited(self, key: str, pattern: str, new: str | Callable[[re.Match[str]], str], *, count: int = 0) -> Assembled:
         """The same machine with `pattern` replaced in one answer; fails when that alters nothing."""
         before = self.evidence.results[key].stdout.decode()
         after = re.sub(pattern, new, before, count=count, flags=re.MULTILINE)
@@ -187,7 +185,8 @@ def _watched(machine: Assembled) -> Assembled:
     machine = machine.answered("ipmi-sdr", sensors, "ipmi/sdr_mixed.txt, faults removed")
     machine = machine.answered("ipmi-sel", "SEL has no entries\n", "written in the layout of ipmitool")
     units = "".join(
-        f"Id={name}\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\n\n" for name in _UNITS
+        f"Id={name}\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\n\n"
+        for name in _UNITS
     )
     machine = machine.answered("service-units", units[:-1], "written in the layout of systemctl show")
     border = "+---------------------------+-----------------------------------------------+\n"
@@ -237,13 +236,17 @@ def mig() -> Assembled:
 
 def a100() -> Assembled:
     """8× A100 with a driver of 2022: older column forms."""
-    cards = Cards(
-        "NVIDIA A100-SXM4-80GB", "10de:20b2", 8, 81920, 400, 4, "535.161.08", 12, "25", fabric=True, old=True
-    )
+    cards = Cards("NVIDIA A100-SXM4-80GB", "10de:20b2", 8, 81920, 400, 4, "535.161.08", 12, "25", fabric=True, old=True)
     gpus = _SWITCHED.model_copy(
         update={
-            **{"kind": "a100-sxm-80", "pci_ids": ("10de:20b2",), "memory_mib": 81920, "power_limit_w": 400},
-            **{"pcie_generation": 4, "links": 12, "links_per_pair": 12, "driver": "535.161.08"},
+            "kind": "a100-sxm-80",
+            "pci_ids": ("10de:20b2",),
+            "memory_mib": 81920,
+            "power_limit_w": 400,
+            "pcie_generation": 4,
+            "links": 12,
+            "links_per_pair": 12,
+            "driver": "535.161.08",
         }
     )
     machine = assembled("8× A100, older column forms", cards, gpus)
@@ -254,23 +257,37 @@ def pcie() -> Assembled:
     """4× L40S without NVLink, on two sockets."""
     cards = Cards("NVIDIA L40S", "10de:26b9", 4, 46068, 350, 4, "595.80")
     gpus = ExpectedGpus(
-        **{"kind": "l40s", "count": 4, "pci_ids": ("10de:26b9",), "memory_mib": 46068, "power_limit_w": 350},
-        **{"pcie_generation": 4, "peer_access": True, "ecc": True, "driver": "595.80", "modules": "open"},
+        kind="l40s",
+        count=4,
+        pci_ids=("10de:26b9",),
+        memory_mib=46068,
+        power_limit_w=350,
+        pcie_generation=4,
+        peer_access=True,
+        ecc=True,
+        driver="595.80",
+        modules="open",
     )
     near, far = "NODE", "SYS"
     rows = [["X", near, far, far], [near, "X", far, far], [far, far, "X", near], [far, far, near, "X"]]
     machine = assembled("4× L40S on PCIe", cards, gpus)
-    return machine.answered("nvidia-smi-topo", gpu_texts.matrix(rows, [0, 0, 1, 1]), "written in the layout of a sample")
+    return machine.answered(
+        "nvidia-smi-topo", gpu_texts.matrix(rows, [0, 0, 1, 1]), "written in the layout of a sample"
+    )
 
 
 def desktop() -> Assembled:
     """Two GeForce cards at rest: generation 1, no ECC, no peer access."""
-    cards = Cards(
-        "NVIDIA GeForce RTX 5090", "10de:2b85", 2, 32607, 575, 5, "595.71.05", ecc=False, resting=True
-    )
+    cards = Cards("NVIDIA GeForce RTX 5090", "10de:2b85", 2, 32607, 575, 5, "595.71.05", ecc=False, resting=True)
     gpus = ExpectedGpus(
-        **{"kind": "rtx-5090", "count": 2, "pci_ids": ("10de:2b85",), "memory_mib": 32153, "power_limit_w": 575},
-        **{"pcie_generation": 5, "driver": "595.71.05", "modules": "open"},
+        kind="rtx-5090",
+        count=2,
+        pci_ids=("10de:2b85",),
+        memory_mib=32153,
+        power_limit_w=575,
+        pcie_generation=5,
+        driver="595.71.05",
+        modules="open",
     )
     name = "nvidia-smi/topo_m_rtx_2gpu_phb.txt"
     return assembled("2× GeForce at rest", cards, gpus).answered("nvidia-smi-topo", sample(name), name)
@@ -280,9 +297,19 @@ def bridged() -> Assembled:
     """2× H100 NVL joined by bridges: 12 of 18 links are in use by design."""
     cards = Cards("NVIDIA H100 NVL", "10de:2321", 2, 95830, 400, 5, "590.48.01", links=18)
     gpus = ExpectedGpus(
-        **{"kind": "h100-nvl", "count": 2, "pci_ids": ("10de:2321",), "memory_mib": 95830, "power_limit_w": 400},
-        **{"pcie_generation": 5, "nvlink": "pairs", "links": 12, "links_per_pair": 12, "peer_access": True},
-        **{"ecc": True, "driver": "590.48.01", "modules": "open"},
+        kind="h100-nvl",
+        count=2,
+        pci_ids=("10de:2321",),
+        memory_mib=95830,
+        power_limit_w=400,
+        pcie_generation=5,
+        nvlink="pairs",
+        links=12,
+        links_per_pair=12,
+        peer_access=True,
+        ecc=True,
+        driver="590.48.01",
+        modules="open",
     )
     name = "nvidia-smi/nvlink_s_h100_pcie_bridge_12of18.txt"
     machine = assembled("2× H100 NVL with bridges", cards, gpus).answered("nvlink-status", sample(name), name)

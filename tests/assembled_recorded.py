@@ -1,4 +1,4 @@
-"""The assembled machines with recordings of others in place of what we wrote; read beside the checkout, never copied."""
+"""The assembled machines with others' recordings instead of our texts; read beside the checkout, never copied."""
 
 from __future__ import annotations
 
@@ -47,14 +47,13 @@ def eight() -> Assembled:
 
 def sliced() -> Assembled:
     """One H100 in MIG mode, as recorded."""
-    machine = _taken(
+    return _taken(
         mig(),
         nvidia_smi_list=f"{_SMI}/L_h100_mig.txt",
         nvidia_smi_q=f"{_SMI}/q_h100_mig.txt",
         nvidia_smi_version=f"{_SMI}/version_h100_mig.txt",
         nvidia_smi_gpus=f"{_SMI}/query_gpu_all_h100_mig.csv",
     )
-    return machine
 
 
 def h200() -> Assembled:

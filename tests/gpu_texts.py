@@ -80,7 +80,7 @@ def full(cards: Cards) -> str:
     """`nvidia-smi -q`, the blocks that checks read."""
     word = "KMD Version" if cards.renamed else "Driver Version"
     head = (
-        "\n==============NVSMI LOG==============\n\nTimestamp                                 : Mon Nov 30 10:00:00 2026\n"
+        f"\n==============NVSMI LOG==============\n\n{'Timestamp':42}: Mon Nov 30 10:00:00 2026\n"
         f"{word:42}: {cards.driver}\nCUDA Version                              : 13.1\n\n"
         f"Attached GPUs                             : {cards.count}\n"
     )
@@ -91,7 +91,12 @@ def _block(cards: Cards, gpu: int) -> str:
     na = "[N/A]" if cards.mig or not cards.ecc else ""
     ecc = "N/A" if not cards.ecc else "Enabled"
     zero = "N/A" if not cards.ecc else "0"
-    lines = [f"GPU {cards.bus(gpu)}", f"    Product Name : {cards.name}", "    Persistence Mode : Enabled", "    MIG Mode"]
+    lines = [
+        f"GPU {cards.bus(gpu)}",
+        f"    Product Name : {cards.name}",
+        "    Persistence Mode : Enabled",
+        "    MIG Mode",
+    ]
     lines += [f"        {part} : {'Enabled' if cards.mig else 'Disabled'}" for part in ("Current", "Pending")]
     reasons = "Clocks Throttle Reasons" if cards.old else "Clocks Event Reasons"
     lines += [f"    {reasons}", "        Idle : Active", "        SW Power Cap : Not Active"]
@@ -142,7 +147,9 @@ def nvlink_errors(cards: Cards) -> str:
     for gpu in range(cards.count):
         text += f"GPU {gpu}: {cards.name} (UUID: {uuid(gpu)})\n"
         for link in range(cards.links):
-            text += f"\t Link {link}: Replay Errors: 0\n\t Link {link}: Recovery Errors: 0\n\t Link {link}: CRC Errors: 7\n"
+            text += (
+                f"\t Link {link}: Replay Errors: 0\n\t Link {link}: Recovery Errors: 0\n\t Link {link}: CRC Errors: 7\n"
+            )
     return text
 
 

@@ -16,7 +16,6 @@ from llmhw_provision.checks.gpu_views import (
     with_driver,
     with_nvlink,
     with_peers,
-    with_several,
     with_switch,
 )
 from llmhw_provision.checks.model import Check, Outcome, failed, passed
@@ -91,7 +90,7 @@ def topology(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
     result = evidence.get(nvidia_topo.MATRIX.key)
     if result is not None and result.timed_out:
         return failed(result.why(), f"{wanted.count} GPUs", "slow")
-    found = nvidia_topo.parse(said(evidence, nvidia_topo.MATRIX.key))
+    found = _matrix(evidence)
     expected = f"{wanted.count} GPUs" + (f", NV{wanted.links_per_pair} {_WHOSE[wanted.nvlink]}" if wanted.links else "")
     if len(found.gpus) != wanted.count:
         return failed(f"{len(found.gpus)} GPUs", expected, "fewer")
@@ -109,6 +108,14 @@ def topology(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
             )
     culprits = {gpu: bad[gpu] for gpu in nvidia_topo.degraded(found) if gpu in bad}
     return judged(culprits or bad, f"{len(found.gpus)} GPUs, {kind} {_WHOSE[wanted.nvlink]}", expected)
+
+
+def _matrix(evidence: Evidence) -> nvidia_topo.Topology:
+    """How the GPUs are joined; raises NotThere when the time limit ended the question, which `gpu-topology` tells."""
+    result = evidence.get(nvidia_topo.MATRIX.key)
+    if result is not None and result.timed_out:
+        raise NotThere(result.why())
+    return nvidia_topo.parse(said(evidence, nvidia_topo.MATRIX.key))
 
 
 _WHOSE = {"switch": "between all", "mesh": "between all", "pairs": "in pairs", "none": ""}
@@ -165,7 +172,7 @@ def peers(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa:
 def near_nics(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """Every GPU has a planned NIC under its own host bridge."""
     wanted, ports = planned(host), host.expected.fabric.ports if host.expected and host.expected.fabric else ()
-    found = nvidia_topo.parse(said(evidence, nvidia_topo.MATRIX.key))
+    found = _matrix(evidence)
     if len(found.gpus) != wanted.count:
         raise NotThere(f"{len(found.gpus)} of {wanted.count} GPUs in the matrix")
     names = {nic: found.nic_names.get(nic, nic) for nic in found.nics}
@@ -180,7 +187,7 @@ def near_nics(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # n
 
 def affinity(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """The firmware tells to which processor each GPU belongs."""
-    found = nvidia_topo.parse(said(evidence, nvidia_topo.MATRIX.key))
+    found = _matrix(evidence)
     bad = {gpu: "no CPU affinity" for gpu in found.gpus if found.cpu.get(gpu, "N/A") == "N/A"}
     nodes = sorted(set(found.numa.values()))
     return judged(bad, f"NUMA nodes {', '.join(nodes)}", "CPU affinity of every GPU")
@@ -234,7 +241,7 @@ _TOPO, _UNIT = nvidia_topo.MATRIX.key, fabric_manager.STATUS.key
 CHECKS = (
     Check("gpu-manager", "gpu", ("quick",), "critical", _FABRIC, _UNIT, with_driver, manager),
     Check("gpu-fabric", "gpu", ("quick",), "critical", _FABRIC, _Q, with_switch, fabric),
-    Check("gpu-topology", "gpu", ("quick",), "critical", _PAGE, _TOPO, with_several, topology),
+    Check("gpu-topology", "gpu", ("quick",), "critical", _PAGE, _TOPO, with_driver, topology),
     Check("gpu-nvlink", "gpu", ("quick",), "critical", _PAGE, "nvlink-status", with_nvlink, nvlink),
     Check("gpu-nvlink-errors", "gpu", ("quick",), "major", _PAGE, "nvlink-errors-later", with_nvlink, nvlink_errors),
     Check("gpu-peers", "gpu", ("quick",), "major", _PAGE, nvidia_topo.P2P.key, with_peers, peers),

@@ -15,6 +15,7 @@ from llmhw_provision.probes.reading import output, unreadable
 
 Value = TypeVar("Value")
 _MOST = 4
+_ERROR = 2048  # bytes: an error stands alone, before any answer
 _NOTHING = ((), ("",))
 
 
@@ -73,7 +74,7 @@ def error_of(evidence: Evidence, key: str) -> str:
         return ""
     if result.missing:
         return "not_installed"
-    raw = result.stdout + b"\n" + result.stderr + b"\n"
+    raw = result.stdout[:_ERROR] + b"\n" + result.stderr[:_ERROR] + b"\n"
     return str(nvidia_errors.parse(raw)["error"]) if nvidia_errors.recognise(raw) else ""
 
 

@@ -83,7 +83,7 @@ def _refusal(tool: str, raw: bytes, causes: tuple[tuple[str, re.Pattern[str]], .
 def solve_command(names: tuple[str, ...]) -> Command:
     """Asks the system's tool whether it could install `names`, without installing anything."""
     ask = (
-        "if command -v apt-get >/dev/null; then apt-get -s -q -o Debug::NoLocking=1 install -- \"$@\"; "
+        'if command -v apt-get >/dev/null; then apt-get -s -q -o Debug::NoLocking=1 install -- "$@"; '
         'else dnf -q --assumeno install "$@"; fi 2>&1; true'
     )
     return Command("package-solution", ("sh", "-c", ask, "sh", *names), 120)

@@ -90,7 +90,7 @@ BEFORE: dict[str, Words] = {
         "方案中的软件包可以一起安装",
         usual=("软件包工具拒绝安装", "人工执行证据中的命令，查看第一条错误"),
         nothing_provides=("缺少软件源，或某个源的旧副本不能满足依赖", "添加包含该软件包的源，或更新镜像"),
-        conflict=("两个软件源提供同名但互相排斥的版本", "在其中一个源中排除这些名称（excludepkgs=，或 apt preferences）"),
+        conflict=("两个软件源提供同名但互相排斥的版本", "在其中一个源中排除这些名称（excludepkgs= 或 apt 优先级）"),
         unmet=("锁定的软件包或两个驱动软件源使版本无法匹配", "执行 apt-mark showhold；驱动软件包只保留一个源"),
     ),
     "package-states": Words(
