@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from llmhw_provision.checks.model import Level
 from tests.assembled import Assembled, sample
 
 _SMI_KEYS = (
@@ -24,6 +25,7 @@ class Fault:
     origin: str
     seed: Callable[[], Assembled]
     caught: dict[str, tuple[str, str]]
+    level: Level = "quick"
 
 
 def told(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from llmhw_provision.checks import table
-from llmhw_provision.checks.model import Finding
+from llmhw_provision.checks.model import Finding, Level
 from llmhw_provision.evidence import Evidence, Result
 from tests.assembled import Assembled
 from tests.fault import Fault
 from tests.faults_gpu import GPU_FAULTS
+from tests.faults_machine import MACHINE_FAULTS
 
-FAULTS = (*GPU_FAULTS,)
+FAULTS = (*GPU_FAULTS, *MACHINE_FAULTS)
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,18 @@ class _Watched(Evidence):
 _KNOWN: dict[tuple[str, str], tuple[dict[str, Result | None], Finding]] = {}
 
 
-def findings(machine: Assembled) -> list[Finding]:
-    """Every check of level quick. Checks are pure: one that was asked the same of a machine like it says the same."""
-    return [_finding(machine, item) for item in table.items(machine.plan, "quick")]
+def findings(machine: Assembled, level: Level = "quick") -> list[Finding]:
+    """Every check of `level`. Checks are pure: one that was asked the same of a machine like it says the same."""
+    return [_finding(machine, item) for item in table.items(machine.plan, level)]
 
 
 def _finding(machine: Assembled, item: table.Item) -> Finding:
     known = _KNOWN.get((machine.title, item.name))
     if known and all(machine.evidence.get(key) == result for key, result in known[0].items()):
         return known[1]
-    watched = _Watched(machine.evidence.host, machine.evidence.origin, machine.evidence.results)
+    watched = _Watched(
+        machine.evidence.host, machine.evidence.origin, machine.evidence.results, machine.evidence.read_at
+    )
     found = table.judge(item, watched)
     _KNOWN.setdefault((machine.title, item.name), ({key: machine.evidence.get(key) for key in watched.asked}, found))
     return found
@@ -58,7 +61,7 @@ def _finding(machine: Assembled, item: table.Item) -> Finding:
 def judged(fault: Fault) -> Row:
     """Runs every check on the machine with the fault; raises NoSample."""
     machine = fault.seed()
-    found = findings(machine)
+    found = findings(machine, fault.level)
     said = [one for one in found if one.status in ("fail", "warn")]
     missed, named = [], []
     for check, (variant, words) in fault.caught.items():

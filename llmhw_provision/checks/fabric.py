@@ -122,7 +122,8 @@ def manager(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     if result is not None and not result.missing and not result.timed_out and result.rc != 0:
         text = (result.stdout + result.stderr).decode("utf-8", "replace").strip().splitlines()
         closed = any("umad" in line.lower() or "failed to open" in line.lower() for line in text)
-        return failed(text[-1] if text else f"status {result.rc}", expected, "umad" if closed else "")
+        shown = next((line for line in text if line.startswith("sminfo:")), f"status {result.rc}")
+        return failed(shown, expected, "umad" if closed else "")
     found = ib_fabric.sm_facts(output(evidence, ib_fabric.SMINFO.key))
     text_found = f"lid {found['sm_lid']}, priority {found['priority']}, {found['state']}"
     return passed(text_found, expected) if found["state"] == "MASTER" else failed(text_found, expected, "several")
