@@ -44,7 +44,7 @@ class Assembled:
 
     def answered(self, key: str, text: str, source: str, *, rc: int = 0, stderr: str = "") -> Assembled:
         """The same machine with another answer to one command."""
-        results = {**self.evidence.results, key: Result(rc, text.encode(), stderr.encode(), 0.1, (key,))}
+        results = {**self.evidence.results, key: Result(rc, text.encode(), stderr.encode(), 60.0, (key,))}
         return replace(self, evidence=replace(self.evidence, results=results), parts={**self.parts, key: source})
 
     def edited(self, key: str, pattern: str, new: str | Callable[[re.Match[str]], str], *, count: int = 0) -> Assembled:
@@ -114,7 +114,7 @@ def full_mesh(kind: str) -> str:
 
 
 H100 = Cards("NVIDIA H100 80GB HBM3", "10de:2330", 8, 81559, 700, 5, "590.48.01", links=18, fabric=True)
-_SWITCHED = ExpectedGpus(
+SWITCHED = ExpectedGpus(
     kind="h100-sxm",
     count=8,
     pci_ids=("10de:2330",),
@@ -130,7 +130,7 @@ _SWITCHED = ExpectedGpus(
     modules="open",
 )
 _FABRIC = ExpectedFabric(ports=RAILS, rate_gbit=400, gpu_direct="dmabuf", cable_tool=True)
-_TOPO = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
+MATRIX = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
 
 
 def h100() -> Assembled:
@@ -148,13 +148,13 @@ def h100() -> Assembled:
     machine = assembled(
         "8× H100, storage adapters down by design",
         H100,
-        _SWITCHED,
+        SWITCHED,
         fabric=_FABRIC,
         services=services,
         smart=True,
         management_controller=True,
     )
-    machine = machine.answered("nvidia-smi-topo", full_mesh("NV18"), _TOPO)
+    machine = machine.answered("nvidia-smi-topo", full_mesh("NV18"), MATRIX)
     machine = machine.answered("nvlink-status", sample(_NVLINK), _NVLINK)
     machine = machine.answered("nvidia-smi-topo-p2p", sample(_P2P), _P2P)
     return _served(_scheduled(_watched(_railed(machine))))
@@ -223,117 +223,3 @@ def _served(machine: Assembled) -> Assembled:
     trained = sample("training/llamafactory_env_cpu_torch.txt").replace("2.6.0+cpu", "2.6.0+cu124 (GPU)")
     trained += "- GPU type: NVIDIA H100 80GB HBM3\n- GPU number: 8\n"
     return machine.answered("llamafactory-env", trained, "training/llamafactory_env_cpu_torch.txt with a GPU build")
-
-
-def mig() -> Assembled:
-    """One H100 in MIG mode: NVLinks and remapped rows are not told."""
-    cards = replace(H100, count=1, mig=True)
-    gpus = _SWITCHED.model_copy(update={"count": 1, "mig": True, "peer_access": False})
-    return assembled("1× H100 in MIG mode", cards, gpus).answered(
-        "nvidia-smi-topo", gpu_texts.matrix([["X"]], [0]), "written in the layout of a sample"
-    )
-
-
-def a100() -> Assembled:
-    """8× A100 with a driver of 2022: older column forms."""
-    cards = Cards("NVIDIA A100-SXM4-80GB", "10de:20b2", 8, 81920, 400, 4, "535.161.08", 12, "25", fabric=True, old=True)
-    gpus = _SWITCHED.model_copy(
-        update={
-            "kind": "a100-sxm-80",
-            "pci_ids": ("10de:20b2",),
-            "memory_mib": 81920,
-            "power_limit_w": 400,
-            "pcie_generation": 4,
-            "links": 12,
-            "links_per_pair": 12,
-            "driver": "535.161.08",
-        }
-    )
-    machine = assembled("8× A100, older column forms", cards, gpus)
-    return machine.answered("nvidia-smi-topo", full_mesh("NV12"), _TOPO)
-
-
-def pcie() -> Assembled:
-    """4× L40S without NVLink, on two sockets."""
-    cards = Cards("NVIDIA L40S", "10de:26b9", 4, 46068, 350, 4, "595.80")
-    gpus = ExpectedGpus(
-        kind="l40s",
-        count=4,
-        pci_ids=("10de:26b9",),
-        memory_mib=46068,
-        power_limit_w=350,
-        pcie_generation=4,
-        peer_access=True,
-        ecc=True,
-        driver="595.80",
-        modules="open",
-    )
-    near, far = "NODE", "SYS"
-    rows = [["X", near, far, far], [near, "X", far, far], [far, far, "X", near], [far, far, near, "X"]]
-    machine = assembled("4× L40S on PCIe", cards, gpus)
-    return machine.answered(
-        "nvidia-smi-topo", gpu_texts.matrix(rows, [0, 0, 1, 1]), "written in the layout of a sample"
-    )
-
-
-def desktop() -> Assembled:
-    """Two GeForce cards at rest: generation 1, no ECC, no peer access."""
-    cards = Cards("NVIDIA GeForce RTX 5090", "10de:2b85", 2, 32607, 575, 5, "595.71.05", ecc=False, resting=True)
-    gpus = ExpectedGpus(
-        kind="rtx-5090",
-        count=2,
-        pci_ids=("10de:2b85",),
-        memory_mib=32153,
-        power_limit_w=575,
-        pcie_generation=5,
-        driver="595.71.05",
-        modules="open",
-    )
-    name = "nvidia-smi/topo_m_rtx_2gpu_phb.txt"
-    return assembled("2× GeForce at rest", cards, gpus).answered("nvidia-smi-topo", sample(name), name)
-
-
-def bridged() -> Assembled:
-    """2× H100 NVL joined by bridges: 12 of 18 links are in use by design."""
-    cards = Cards("NVIDIA H100 NVL", "10de:2321", 2, 95830, 400, 5, "590.48.01", links=18)
-    gpus = ExpectedGpus(
-        kind="h100-nvl",
-        count=2,
-        pci_ids=("10de:2321",),
-        memory_mib=95830,
-        power_limit_w=400,
-        pcie_generation=5,
-        nvlink="pairs",
-        links=12,
-        links_per_pair=12,
-        peer_access=True,
-        ecc=True,
-        driver="590.48.01",
-        modules="open",
-    )
-    name = "nvidia-smi/nvlink_s_h100_pcie_bridge_12of18.txt"
-    machine = assembled("2× H100 NVL with bridges", cards, gpus).answered("nvlink-status", sample(name), name)
-    joined = gpu_texts.matrix([["X", "NV12"], ["NV12", "X"]], [0, 0])
-    return machine.answered("nvidia-smi-topo", joined, "written in the layout of a sample")
-
-
-def older() -> Assembled:
-    """8× H100 with the column forms of a driver of 2023: throttle reasons, no GPU NUMA ID, blanks for tabs."""
-    cards = replace(H100, driver="535.161.08", old=True)
-    gpus = _SWITCHED.model_copy(update={"driver": "535.161.08", "modules": None})
-    relations = [["X" if row == column else "NV18" for column in range(8)] for row in range(8)]
-    text = gpu_texts.matrix(relations, [0, 0, 0, 0, 1, 1, 1, 1], old=True)
-    return assembled("8× H100, older column forms", cards, gpus).answered("nvidia-smi-topo", text, "written by us")
-
-
-def newer() -> Assembled:
-    """8× H100 with the column forms of the newest drivers: KMD and CUDA UMD versions."""
-    cards = replace(H100, driver="610.43.02", renamed=True)
-    gpus = _SWITCHED.model_copy(update={"driver": "610.43.02"})
-    machine = assembled("8× H100, newer column forms", cards, gpus)
-    machine = machine.edited("nvidia-smi-version", "^DRIVER version ", "KMD version    ")
-    machine = machine.edited("nvidia-smi-version", "^CUDA Version   ", "CUDA UMD Version")
-    return machine.answered("nvidia-smi-topo", full_mesh("NV18"), _TOPO)
-
-
-HEALTHY: tuple[Callable[[], Assembled], ...] = (h100, mig, a100, pcie, desktop, bridged, older, newer)

@@ -28,6 +28,7 @@ class Cards:
     old: bool = False
     buses: tuple[str, ...] = field(default=BUSES)
     renamed: bool = False  # "KMD Version" of the newest drivers
+    retires: bool = False  # cards before Ampere retire pages and remap no rows
 
     def bus(self, gpu: int) -> str:
         """PCI address as nvidia-smi writes it."""
@@ -88,7 +89,7 @@ def full(cards: Cards) -> str:
 
 
 def _block(cards: Cards, gpu: int) -> str:
-    na = "[N/A]" if cards.mig or not cards.ecc else ""
+    na = "[N/A]" if cards.mig or cards.retires or not cards.ecc else ""
     ecc = "N/A" if not cards.ecc else "Enabled"
     zero = "N/A" if not cards.ecc else "0"
     lines = [
@@ -106,6 +107,7 @@ def _block(cards: Cards, gpu: int) -> str:
     lines += ["    ECC Errors"]
     for span in ("Volatile", "Aggregate"):
         lines += [f"        {span}"] + [f"            {name} : {zero}" for name in _ecc(cards.old)]
+    lines += ["    Retired Pages", f"        Pending Page Blacklist : {'No' if cards.retires else 'N/A'}"]
     lines += ["    Remapped Rows"] + [
         f"        {name} : {na or value}"
         for name, value in (

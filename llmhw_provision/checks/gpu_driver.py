@@ -53,9 +53,10 @@ def answers(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     if result is not None and result.timed_out:
         return failed(result.why(), expected, "hangs")
     for key in (nvidia_list.LIST.key, nvidia_csv.QUERY.key):
-        error = error_of(evidence, key)
+        error, address = error_of(evidence, key)
         if error:
-            return failed(f"nvidia-smi: {error.replace('_', ' ')}", expected, error.replace("_", "-"))
+            text = f"nvidia-smi: {error.replace('_', ' ')}" + (f" ({address})" if address else "")
+            return failed(text, expected, error.replace("_", "-"))
     found = nvidia_list.gpus(evidence)
     if len(found) != wanted:
         return failed(f"{len(found)} GPUs answer", expected, "fewer")
@@ -97,7 +98,7 @@ def version(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
         raise NotThere("no nvidia module is loaded")
     seen = {"loaded module": files.loaded, "module on the disk": files.file}
     seen |= {name: version for name, version in files.packages.items() if "fabric" not in name}
-    if not error_of(evidence, nvidia_list.VERSION.key):
+    if not error_of(evidence, nvidia_list.VERSION.key)[0]:
         tool = nvidia_list.facts_version(said(evidence, nvidia_list.VERSION.key))
         seen["nvidia-smi"] = str(tool.get("nvidia_smi") or "")
     expected = f"{wanted.driver} everywhere"

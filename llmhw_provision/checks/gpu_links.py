@@ -43,7 +43,7 @@ def manager(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     unit = _status(evidence)
     log = _journal(evidence)
     error = str(log.get("error") or unit.get("error") or "")
-    text = f"{unit['active']}" + (f": {error.replace('_', ' ')}" if error else "")
+    text = f"{unit['active']}" + (f": {error.replace('_', ' ')}" if error != unit["active"] and error else "")
     if not wanted:
         idle = unit["active"] == "inactive" and not error and not unit["enabled"]
         expected = "not installed: there is no NVSwitch"

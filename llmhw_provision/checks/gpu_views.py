@@ -67,20 +67,23 @@ def with_switch(host: HostPlan) -> tuple[str, ...]:
     return _NOTHING[gpus is not None and gpus.driver is not None and gpus.nvlink == "switch"]
 
 
-def error_of(evidence: Evidence, key: str) -> str:
-    """Our name of the error that nvidia-smi gave instead of an answer; empty when it gave none of its own."""
+def error_of(evidence: Evidence, key: str) -> tuple[str, str]:
+    """Our name of the error that nvidia-smi gave instead of an answer, and the PCI address it names; else empty."""
     result = evidence.get(key)
     if result is None:
-        return ""
+        return "", ""
     if result.missing:
-        return "not_installed"
+        return "not_installed", ""
     raw = result.stdout[:_ERROR] + b"\n" + result.stderr[:_ERROR] + b"\n"
-    return str(nvidia_errors.parse(raw)["error"]) if nvidia_errors.recognise(raw) else ""
+    if not nvidia_errors.recognise(raw):
+        return "", ""
+    found = nvidia_errors.parse(raw)
+    return str(found["error"]), str(found.get("pci", ""))
 
 
 def said(evidence: Evidence, key: str) -> bytes:
     """What nvidia-smi answered; raises NotThere when it gave an error of its own, which `gpu-answers` names."""
-    error = error_of(evidence, key)
+    error, _ = error_of(evidence, key)
     if error:
         raise NotThere(f"nvidia-smi does not answer: {error}")
     return output(evidence, key)
