@@ -56,6 +56,21 @@ class Assembled:
         return self.answered(key, after, self.parts.get(key, "our VM") + ", edited")
 
 
+# What healthy machines log as well: an unsigned module, an adapter's bandwidth, error reporting being set up.
+_BOOT = """[    0.000000] Linux version 6.8.0
+[    1.100000] mce: CPU0: Thermal monitoring enabled (TM1)
+[    1.200000] pcieport 0000:15:01.0: AER: enabled with IRQ 30
+[    2.300000] EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0 IMC#0
+[    3.400000] mlx5_core 0000:1a:00.0: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)
+[    4.500000] nvme nvme0: 32/0/0 default/read/poll queues
+[   12.000000] nvidia: loading out-of-tree module taints kernel.
+[   12.000001] nvidia: module verification failed: signature and/or required key missing - tainting kernel
+[   12.100000] nvidia 0000:1b:00.0: enabling device (0000 -> 0002)
+[   12.200000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64
+[   13.000000] nvidia-nvlink: Nvlink Core is being initialized, major device number 234
+"""
+
+
 def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> Assembled:
     """A machine with these GPUs and their driver; `more` is what else is expected."""
     expected = Expected(gpus=gpus, **more)  # type: ignore[arg-type]
@@ -71,7 +86,7 @@ def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> A
         "nvidia-smi-q": gpu_texts.full(cards),
         "nvidia-driver": gpu_texts.driver_files(cards, manager=switch),
         "lspci": gpu_texts.lspci(cards),
-        "dmesg": "[    0.000000] Linux version 6.8.0\n[   12.000000] nvidia 0000:1b:00.0: enabling device\n",
+        "dmesg": _BOOT,
     }
     if cards.links and not cards.mig:
         texts["nvlink-status"] = gpu_texts.nvlink(cards)

@@ -109,7 +109,9 @@ def older() -> Assembled:
     gpus = SWITCHED.model_copy(update={"driver": "535.161.08", "modules": None})
     relations = [["X" if row == column else "NV18" for column in range(8)] for row in range(8)]
     text = gpu_texts.matrix(relations, [0, 0, 0, 0, 1, 1, 1, 1], old=True)
-    return assembled("8× H100, older column forms", cards, gpus).answered("nvidia-smi-topo", text, "written by us")
+    machine = assembled("8× H100, older column forms", cards, gpus).answered("nvidia-smi-topo", text, "written by us")
+    refusal = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
+    return machine.answered("nvidia-smi-version", "", "written by us", rc=1, stderr=refusal)
 
 
 def newer() -> Assembled:

@@ -119,8 +119,8 @@ LINKS = (
     Fault(
         "GPU far from every planned NIC",
         "nccl-tests#232",
-        lambda: h100().edited("nvidia-smi-topo", "PIX", "SYS"),
-        {"gpu-nics": ("", "GPU0: NODE, SYS")},
+        lambda: h100().edited("nvidia-smi-topo", r"\bPIX\b|\bNODE\b", "SYS"),
+        {"gpu-nics": ("", "GPU0: SYS to every")},
     ),
     Fault(
         "no CPU affinity",

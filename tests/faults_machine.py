@@ -218,13 +218,13 @@ _MACHINE = (
     Fault(
         "drive in a slot of two lanes",
         "nhc#90",
-        lambda: h100().edited("lspci", "Speed 16GT/s, Width x4\n\n1a", "Speed 16GT/s, Width x2\n\n1a"),
+        lambda: h100().edited("lspci", r"(18:00.0 (?:.*\n)+?.*LnkSta:.*Width) x4", r"\1 x2", count=1),
         {"pcie-links": ("width", "18:00.0: drive at 16GT/s x2")},
     ),
     Fault(
         "adapter at an older generation",
         "l2fwd-nv#6",
-        lambda: h100().edited("lspci", r"(1a:00.0 (?:.*\n)+?.*LnkSta:\tSpeed )32GT/s", r"\g<1>16GT/s"),
+        lambda: h100().edited("lspci", r"(1a:00.0 (?:.*\n)+?.*LnkSta:\tSpeed )32GT/s", r"\g<1>16GT/s", count=1),
         {"pcie-links": ("", "1a:00.0: network adapter at 16GT/s")},
     ),
     Fault(

@@ -132,6 +132,13 @@ VARIANTS = (
     _one("SXid that is not fatal", "gpu-sxid/mild", "SXid 12028", _kernel(_SXID)),
     _one("corrected PCIe error", "pcie-errors/corrected", "1 corrected", _kernel(_AER)),
     _one("machine check", "host-errors/events", "machine check", _kernel("[9.1] mce: [Hardware Error]: CPU 3")),
+    _one("NICs beside the GPUs", "gpu-nics/side", "GPU0: NODE", _edit("nvidia-smi-topo", r"\bPIX\b", "NODE")),
+    _one(
+        "all drives in narrow slots",
+        "pcie-links/slots",
+        "18:00.0: drive at 16GT/s x2",
+        _edit("lspci", r"(LnkSta:\tSpeed 16GT/s, Width) x4\n\n", r"\1 x2\n\n"),
+    ),
     _one("a fan out of bounds", "bmc-sensors", "FAN1", _edit("ipmi-sdr", r"^(FAN1 .*)ok", r"\1cr")),
     _one("power was lost", "bmc-events/power", "1× power lost", _answer("ipmi-sel", _EVENT)),
     _one("an adapter is missing", "ib-adapters", "no mlx5_9", _edit("ibstat", r"(?s)^CA 'mlx5_9'.*\Z", "")),

@@ -188,11 +188,15 @@ def lspci(cards: Cards) -> str:
     text += (
         "17:00.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (rev b0)\n"
         "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x4\n\t\tLnkSta:\tSpeed 16GT/s (downgraded), Width x4\n\n"
-        "18:00.0 Non-Volatile memory controller: Micron Technology Inc Device 51c3 (rev 01)\n"
-        "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x4\n\t\tLnkSta:\tSpeed 16GT/s, Width x4\n\n"
-        "1a:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
-        "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16\n\t\tLnkSta:\tSpeed 32GT/s, Width x16\n"
+        "02:00.0 Ethernet controller: Broadcom Inc. and subsidiaries NetXtreme BCM5720 Gigabit Ethernet PCIe\n"
+        "\t\tLnkCap:\tPort #0, Speed 5GT/s, Width x2\n\t\tLnkSta:\tSpeed 5GT/s, Width x1 (downgraded)\n\n"
     )
+    for bus in ("18", "3a", "4b"):
+        text += f"{bus}:00.0 Non-Volatile memory controller: Micron Technology Inc Device 51c3 (rev 01)\n"
+        text += "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x4\n\t\tLnkSta:\tSpeed 16GT/s, Width x4\n\n"
+    for bus in ("1a", "3c", "5e"):
+        text += f"{bus}:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
+        text += "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16\n\t\tLnkSta:\tSpeed 32GT/s, Width x16\n\n"
     return text
 
 

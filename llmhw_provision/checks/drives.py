@@ -73,13 +73,32 @@ def log(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: A
 
 
 def links(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
-    """Drives and network adapters have all lanes and the speed that they can do. Bridges may be slower by design."""
-    functions = [one for one in lspci.functions(evidence) if one.kind in _ENDPOINTS and one.speed]
-    narrow = {one.address: _link(one) for one in functions if _below(one.width, one.width_max, one.remarks[1])}
-    if narrow:
-        return judged(narrow, "", "all lanes, full speed", variant="width")
-    slow = {one.address: _link(one) for one in functions if _below(one.speed, one.speed_max, one.remarks[0])}
-    return judged(slow, f"{len(functions)} devices", "all lanes, full speed")
+    """No drive or adapter has a poorer link than its equals; a link that is poor on all of them is the slots' design.
+
+    Bridges and adapters of other makers (a server's own Ethernet) may be slower than they could by design.
+    """
+    functions = [one for one in lspci.functions(evidence) if _asked_for(one)]
+    expected = "equal devices have equal links, as good as they can"
+    poor = [one for one in functions if _narrow(one) or _below(one.speed, one.speed_max, one.remarks[0])]
+    alone = [one for one in poor if any(other.name == one.name and _rank(other) > _rank(one) for other in functions)]
+    if alone:
+        bad = {one.address: _link(one) for one in alone}
+        return judged(bad, "", expected, variant="width" if any(map(_narrow, alone)) else "")
+    all_of_them = {one.address: _link(one) for one in poor}
+    return judged(all_of_them, f"{len(functions)} devices", expected, variant="slots", status="warn")
+
+
+def _asked_for(one: Function) -> bool:
+    drive = one.kind == _ENDPOINTS[0]
+    return bool(one.speed) and (drive or (one.kind in _ENDPOINTS and "Mellanox" in one.name))
+
+
+def _narrow(one: Function) -> bool:
+    return _below(one.width, one.width_max, one.remarks[1])
+
+
+def _rank(one: Function) -> tuple[float, float]:
+    return _amount(one.width), _amount(one.speed)
 
 
 def _below(current: str, most: str, remark: str) -> bool:

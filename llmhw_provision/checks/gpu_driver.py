@@ -10,7 +10,6 @@ from llmhw_provision.checks.gpu_views import (
     outliers,
     planned,
     rows,
-    said,
     with_driver,
     with_gpus,
 )
@@ -98,9 +97,11 @@ def version(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
         raise NotThere("no nvidia module is loaded")
     seen = {"loaded module": files.loaded, "module on the disk": files.file}
     seen |= {name: version for name, version in files.packages.items() if "fabric" not in name}
-    if not error_of(evidence, nvidia_list.VERSION.key)[0]:
-        tool = nvidia_list.facts_version(said(evidence, nvidia_list.VERSION.key))
-        seen["nvidia-smi"] = str(tool.get("nvidia_smi") or "")
+    tool = evidence.get(nvidia_list.VERSION.key)
+    if tool is None:
+        raise unreadable("nvidia-smi --version", "", "not read")
+    if tool.rc == 0:  # drivers before 550 do not know the option
+        seen["nvidia-smi"] = str(nvidia_list.facts_version(tool.stdout).get("nvidia_smi") or "")
     expected = f"{wanted.driver} everywhere"
     half = {name: found or "none" for name, found in seen.items() if found != files.loaded}
     if half:

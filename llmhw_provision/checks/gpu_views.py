@@ -52,7 +52,7 @@ def with_several(host: HostPlan) -> tuple[str, ...]:
 def with_peers(host: HostPlan) -> tuple[str, ...]:
     """One subject where several GPUs and peer access between them are planned."""
     gpus = gpus_of(host)
-    return with_several(host) if gpus is not None and gpus.peer_access else ()
+    return with_several(host) if gpus is not None and gpus.peer_access and not gpus.mig else ()
 
 
 def with_nvlink(host: HostPlan) -> tuple[str, ...]:

@@ -104,6 +104,10 @@ MACHINE: dict[str, Words] = {
     **family(
         "pcie-links",
         "PCIe links of drives and network adapters",
+        slots=(
+            "the slots offer less than the devices can do",
+            "nothing, if the board was chosen so; else another slot",
+        ),
         usual=(
             "a slot of an older generation, or a link that trained down",
             "compare the slot with the manual; reseat",

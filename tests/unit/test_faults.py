@@ -11,10 +11,10 @@ import yaml
 
 from llmhw_provision.checks import hardware, table
 from llmhw_provision.checks.texts import TEXTS
-from tests.assembled import Assembled, NoSample, h100
-from tests.assembled_classes import HEALTHY
+from tests.assembled import RAILS, Assembled, NoSample, h100
+from tests.assembled_classes import HEALTHY, pcie
 from tests.assembled_recorded import RECORDED
-from tests.fault import Fault
+from tests.fault import Fault, in_block, in_row
 from tests.faults import FAULTS, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
 from tests.faults_table import PAGE, page
@@ -43,6 +43,55 @@ def test_a_seeded_fault_is_caught_and_nothing_else_alarmed(fault: Fault) -> None
     row = built(lambda: judged(fault))
     assert row.missed == []
     assert row.alarms == []
+
+
+def _at_200() -> Assembled:
+    machine = h100()
+    expected = machine.plan.expected
+    assert expected
+    assert expected.fabric
+    fabric = expected.fabric.model_copy(update={"rate_gbit": 200})
+    plan = machine.plan.model_copy(update={"expected": expected.model_copy(update={"fabric": fabric})})
+    machine = replace(machine, title="8× H100 at 200 Gbit/s", plan=plan)
+    for key in ("ib-sysfs", "ib-sysfs-later"):
+        machine = machine.edited(key, r"400 Gb/sec \(4X NDR\)", "200 Gb/sec (2X NDR)")
+    for rail in RAILS:
+        machine = machine.edited(f"mlxlink:{rail}", ": 4x", ": 2x")
+    return machine.edited("ibstat", "Rate: 400", "Rate: 200")
+
+
+def _idle_manager() -> Assembled:
+    unit = (
+        "○ nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
+        "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; disabled; preset: enabled)\n"
+        "     Active: inactive (dead)\n"
+    )
+    return pcie().answered("fabric-manager-unit", unit, "written by us", rc=3)
+
+
+HARMLESS: dict[str, Callable[[], Assembled]] = {
+    "a GPU at work is hotter": lambda: in_row(h100(), 2, " 33, 69.85 W", " 71, 512.00 W"),
+    "corrected memory errors": lambda: in_block(h100(), 2, r"(DRAM Correctable +): 0", r"\1: 177"),
+    "the power limit holds the clocks": lambda: in_block(h100(), 2, r"(SW Power Cap +): Not Active", r"\1: Active"),
+    "two lanes carry the planned rate": _at_200,
+    "a node with a job and a plan": lambda: h100().edited("slurm-nodes", "State=IDLE", "State=MIXED+PLANNED"),
+    "a fabric manager that nobody starts": _idle_manager,
+    "NVLink counters of the past": lambda: (
+        h100()
+        .edited("nvlink-errors", "CRC Errors: 7", "CRC Errors: 90")
+        .edited("nvlink-errors-later", "CRC Errors: 7", "CRC Errors: 90")
+    ),
+    "an error before the last start": lambda: h100().edited(
+        "fabric-manager",
+        r"\A",
+        "Nov 30 09:00:00 node01 nv-fabricmanager[9]: interface version 1.1 don't match with driver version 1.2\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_no_fault_raises_no_alarm(name: str) -> None:
+    assert [(one.check, one.status, one.found) for one in findings(HARMLESS[name]()) if one.status != "pass"] == []
 
 
 def test_every_check_of_hardware_and_services_is_seen_to_fail() -> None:
