@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.assembled import Assembled, h100, sample
-from tests.assembled_classes import a100, mig, pcie, v100
+from tests.assembled_classes import a100, desktop, mig, pcie, v100
 from tests.fault import Fault, in_block, in_row, logged, told
 
 _SMI, _OURS = "nvidia-smi", "written by us"
@@ -111,7 +111,19 @@ LINKS = (
         {"gpu-pcie": ("", "GPU5: generation 4 x8")},
     ),
     Fault(
-        "the same, in lspci",
+        "eight lanes at full generation",
+        _OURS,
+        lambda: in_row(h100(), 1, "5, 5, 16, 16", "5, 5, 8, 16"),
+        {"gpu-pcie": ("", "GPU1: generation 5 x8")},
+    ),
+    Fault(
+        "four lanes on a card at rest",
+        "open-gpu-kernel-modules#6",
+        lambda: in_row(desktop(), 1, "1, 5, 16, 16", "1, 5, 4, 16"),
+        {"gpu-pcie": ("", "GPU1: generation 5 x4")},
+    ),
+    Fault(
+        "generation 4, 8 lanes in lspci",
         "pci/lspci_lnksta_h100_x8_gen4.txt",
         _slow_listing,
         {"gpu-pcie": ("", "c3:00.0: 16GT/s x8")},
