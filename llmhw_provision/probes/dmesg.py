@@ -26,7 +26,9 @@ _OTHER = {
     "rm_init_adapter": re.compile(r"RmInitAdapter failed!"),
     "api_mismatch": re.compile(r"NVRM: API mismatch"),
     "no_nvidia_device": re.compile(r"NVRM: No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)"),
-    "module_rejected": re.compile(r"Key was rejected by service|module verification failed|Loading of unsigned module"),
+    "module_rejected": re.compile(
+        r"Key was rejected by service|Loading of unsigned module|Loading of module with unavailable key"
+    ),
     "machine_check": re.compile(r"\[Hardware Error\]|mce: .*[Mm]achine [Cc]heck"),
     "edac_uncorrected": re.compile(r"EDAC .*: [1-9][0-9]* UE "),
     "nvme_timeout": re.compile(r"nvme\S* .*(?:I/O|timeout).*(?:timeout|aborting|reset controller|disable controller)"),
