@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from llmhw_provision.cli.speed_text import explained
+from llmhw_provision.cli.trust import doubts, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.sizing.bands import bands
 from llmhw_provision.sizing.choose import best, describe
@@ -23,12 +24,13 @@ from llmhw_provision.units import disk, memory
 @workload_options
 def command(folder: Path | None, **options: Any) -> None:
     """Every number of `size`: the formula with its values, and where the formula comes from."""
-    need = read_need(folder, options)
+    need, rows = read_need(folder, options), read_hardware(options)
     blocks = [
         _machine(need, title, best(need.job, need.model, hardware, need.workload.layout, need.workload.batch))
-        for title, hardware in read_hardware(options)
+        for title, hardware in rows
     ]
-    click.echo("\n\n".join([_model(need), *blocks, _storage(need), _bands()]))
+    doubted = notes(doubts(need.workload.model, options["machine"], rows))
+    click.echo("\n\n".join([_model(need), *blocks, _storage(need), "\n".join([_bands(), *doubted])]))
 
 
 def _model(need: Need) -> str:

@@ -12,6 +12,8 @@ import click
 
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
+from llmhw_provision.cli.trust import data as trust_data
+from llmhw_provision.cli.trust import doubts, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.choose import best, describe
@@ -36,10 +38,11 @@ def command(folder: Path | None, as_json: bool, **options: Any) -> None:
     rows = [(title, machine, *_best(need, machine)) for title, machine in hardware]
     if all(found is None for _, _, found, _ in rows):
         raise next(problem for _, _, _, problem in rows if problem is not None)
+    doubted = doubts(need.workload.model, options["machine"], hardware)
     if as_json:
-        click.echo(json.dumps(_as_data(need, rows), indent=2, ensure_ascii=False))
+        click.echo(json.dumps({**_as_data(need, rows), "doubts": trust_data(doubted)}, indent=2, ensure_ascii=False))
     else:
-        click.echo(_screen(need, rows))
+        click.echo("\n".join([_screen(need, rows), *notes(doubted)]))
 
 
 Row = tuple[str, Hardware, Estimate | None, InputError | None]

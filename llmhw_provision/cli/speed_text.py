@@ -55,8 +55,6 @@ def summary(of: Speed) -> list[str]:
     lines.append(_drawn(of))
     if of.hosts > 1 and not of.connected:
         lines.append("note: no adapter between the hosts is known; counted with one port per GPU, 200 Gbit/s at PCIe 4")
-    if of.chip.confidence != "high":
-        lines.append(f"note: the catalogue's record of {of.chip.title} is of {of.chip.confidence} confidence")
     return lines
 
 
