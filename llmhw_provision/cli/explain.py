@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from llmhw_provision.cli.speed_text import explained
-from llmhw_provision.cli.trust import doubts, notes
+from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.sizing.bands import bands
 from llmhw_provision.sizing.choose import best, describe
@@ -29,7 +29,7 @@ def command(folder: Path | None, **options: Any) -> None:
         _machine(need, title, best(need.job, need.model, hardware, need.workload.layout, need.workload.batch))
         for title, hardware in rows
     ]
-    doubted = notes(doubts(need.workload.model, options["machine"], rows))
+    doubted = notes(doubts(need.workload.model, machines_of(options), [hardware for _, hardware in rows]))
     click.echo("\n\n".join([_model(need), *blocks, _storage(need), "\n".join([_bands(), *doubted])]))
 
 

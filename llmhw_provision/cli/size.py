@@ -13,7 +13,7 @@ import click
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
 from llmhw_provision.cli.trust import data as trust_data
-from llmhw_provision.cli.trust import doubts, notes
+from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.choose import best, describe
@@ -38,7 +38,7 @@ def command(folder: Path | None, as_json: bool, **options: Any) -> None:
     rows = [(title, machine, *_best(need, machine)) for title, machine in hardware]
     if all(found is None for _, _, found, _ in rows):
         raise next(problem for _, _, _, problem in rows if problem is not None)
-    doubted = doubts(need.workload.model, options["machine"], hardware)
+    doubted = doubts(need.workload.model, machines_of(options), [item for _, item in hardware])
     if as_json:
         click.echo(json.dumps({**_as_data(need, rows), "doubts": trust_data(doubted)}, indent=2, ensure_ascii=False))
     else:
@@ -57,7 +57,7 @@ def _best(need: Need, machine: Hardware) -> tuple[Estimate | None, InputError | 
 
 def _screen(need: Need, rows: list[Row]) -> str:
     width = max(len(_where(title, machine)) for title, machine, _, _ in rows)
-    lines = [_title(need), "", f"  {'':<{width}}  {'needs per GPU':>20}  {'card':>9}  verdict"]
+    lines = [heading(need), "", f"  {'':<{width}}  {'needs per GPU':>20}  {'card':>9}  verdict"]
     fastest = _fastest(rows)
     lines += [
         f"  {_where(title, machine):<{width}}  {_verdict(need, machine, found, problem)}"
@@ -84,7 +84,8 @@ def _fastest(rows: list[Row]) -> Estimate | None:
     return best_item if rate > 0 else None
 
 
-def _title(need: Need) -> str:
+def heading(need: Need) -> str:
+    """Model and job in one line."""
     job, load = need.job, need.workload
     parts = [need.model.title, f"{need.model.parameters / 1e9:.1f}B parameters", job.kind]
     if job.trains:

@@ -19,18 +19,20 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.estimate import Hardware
 
 
-def doubts(model: str, machine: str | None, rows: list[tuple[str, Hardware]]) -> dict[str, Dated]:
-    """Records below high confidence by their title: the model, the GPUs of `rows`, their machines with all parts.
+def machines_of(options: dict[str, Any]) -> tuple[MachineKind, ...]:
+    """The machines of the catalogue that the options of hardware name: none with --gpu, all where nothing is named."""
+    if options["gpu"]:
+        return ()
+    wanted = (options["machine"],) if options["machine"] else names("machines")
+    return tuple(find("machines", name, MachineKind) for name in wanted)
 
-    `machine` is the name that was asked for; rows without one are machines of the catalogue or bare GPUs.
-    """
+
+def doubts(model: str, machines: tuple[MachineKind, ...], hardware: list[Hardware]) -> dict[str, Dated]:
+    """Records below high confidence by their title: the model, the machines with all parts, the GPUs of `hardware`."""
     found: dict[str, Dated] = {}
-    titles = {title for title, _ in rows}
-    for name in (machine,) if machine else names("machines"):
-        kind = find("machines", name, MachineKind)
-        if kind.title in titles:
-            found |= {kind.title: kind, **_parts(kind)}
-    for gpu in {hardware.card.kind: None for _, hardware in rows if hardware.card.kind}:
+    for kind in machines:
+        found |= {kind.title: kind, **_parts(kind)}
+    for gpu in {item.card.kind: None for item in hardware if item.card.kind}:
         record = find("gpus", gpu, Gpu)
         found[record.title] = record
     try:
