@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 WORDS = {
     "checkpointed layer inputs": "检查点保留的层输入",
@@ -36,9 +37,13 @@ WORDS = {
     "full": "全量",
     "bit": "位",
 }
-_FOUND = re.compile("|".join(rf"(?<![A-Za-z-]){re.escape(word)}(?![A-Za-z])" for word in WORDS))
 
 
-def translated(line: str) -> str:
-    """A line of arithmetic with its English words replaced."""
-    return _FOUND.sub(lambda found: WORDS[found[0]], line)
+def translated(line: str, words: dict[str, str] = WORDS) -> str:
+    """A line of arithmetic with its English words replaced, longer ones first."""
+    return _finder(tuple(sorted(words, key=lambda word: -len(word)))).sub(lambda found: words[found[0]], line)
+
+
+@cache
+def _finder(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(rf"(?<![A-Za-z-]){re.escape(word)}(?![A-Za-z])" for word in words))

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -16,6 +16,7 @@ from llmhw_provision.cli.speed_text import summary
 from llmhw_provision.cli.trust import data as trust_data
 from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
+from llmhw_provision.documents import write_atomic
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.constants import (
@@ -42,9 +43,17 @@ _BAR = 24  # characters of the longest bar
 @workload_options
 @constants_option
 @click.option("--calibrate", type=_FILE, help="Make constants from the runs in this file, instead of an estimate.")
+@click.option("--html", "page", type=_FILE, help="Write a page with pictures to this file, beside what is printed.")
+@click.option("--lang", "language", type=click.Choice(["en", "zh"]), default="en", help="Language of that page.")
 @click.option("--json", "as_json", is_flag=True, help="Print every term as JSON.")
 def command(
-    folder: Path | None, constants_file: Path | None, calibrate: Path | None, as_json: bool, **options: Any
+    folder: Path | None,
+    constants_file: Path | None,
+    calibrate: Path | None,
+    page: Path | None,
+    language: Literal["en", "zh"],
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """What a workload needs per GPU and per host, whether it fits, and in which layout."""
     if calibrate is not None:
@@ -57,11 +66,34 @@ def command(
     if all(found is None for _, _, found, _ in rows):
         raise next(problem for _, _, _, problem in rows if problem is not None)
     doubted = doubts(need.workload.model, machines_of(options), [item for _, item in hardware])
+    if page is not None:
+        write_atomic(page, _page(need, rows, constants, notes(doubted), language))
+        click.echo(f"page: {page}", err=True)
     if as_json:
         data = {**_as_data(need, rows, constants), "doubts": trust_data(doubted)}
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join([_screen(need, rows, constants), *notes(doubted)]))
+
+
+def _page(
+    need: Need, rows: list[Row], constants: Constants | None, more: list[str], language: Literal["en", "zh"]
+) -> str:
+    from llmhw_provision.report.sizing_page import Sheet, render  # jinja2 costs start-up time
+
+    sheets = [
+        Sheet(
+            title,
+            f"{machine.nodes} × {machine.gpus}×" if machine.nodes > 1 else f"{machine.gpus}×",
+            memory(machine.card.usable),
+            found,
+            _speed(need, found, constants) if found is not None else None,
+            str(problem or ""),
+        )
+        for title, machine, found, problem in rows
+    ]
+    used = words(constants, tuple(machine.card.kind for _, machine, _, _ in rows)) if constants else []
+    return render(heading(need), sheets, [*_storage(need), *used, *more], language)
 
 
 Row = tuple[str, Hardware, Estimate | None, InputError | None]
