@@ -57,6 +57,15 @@ def test_every_card_has_speeds(name: str) -> None:
     )
 
 
+def test_two_hosts_of_four_are_joined_by_their_ports_not_by_nvlink() -> None:
+    h100 = chip_of("h100-sxm")
+    whole, halves = Links(h100, 8, 50e9).bus(8), Links(h100, 4, 50e9).bus(8)
+    assert whole == pytest.approx(0.8 * 450e9)
+    assert halves == pytest.approx(4 * 0.9 * 50e9)
+    assert Links(h100, 4, 50e9).bus(4) == whole
+    assert Links(chip_of("gb200"), 4).domain == 72
+
+
 def test_nvlink_links() -> None:
     """What nvidia-smi nvlink --status lists."""
     counts = {name: find("gpus", name, Gpu).nvlink_links for name in names("gpus")}
