@@ -15,7 +15,7 @@ PCIE = {3: 15.8e9, 4: 31e9, 5: 63e9, 6: 121e9}  # bytes/s one way, 16 lanes: PCI
 PCIE_COPY = {3: 12e9, 4: 25e9, 5: 55.4e9, 6: 106e9}  # host to device, nvbandwidth (generation 6 in proportion)
 _PCIE_PEER = 0.4  # of a link, cards without peer access: 10 to 20 GB/s on generation 4 in practice
 _HOST = 8  # GPUs of the largest NVSwitch board in one host; a wider NVLink domain spans hosts (GB200 NVL72)
-_NIC = {3: 12.5e9, 4: 25e9, 5: 50e9, 6: 100e9}  # one port per GPU of the generation: EDR, HDR, NDR, XDR
+PORT = {3: 12.5e9, 4: 25e9, 5: 50e9, 6: 100e9}  # one port per GPU of the generation: EDR, HDR, NDR, XDR
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Links:
         local = self._local(inside * inner, collective)
         if ways <= inside:
             return local
-        port = NIC_REACHED * (self.nic or _NIC[self.chip.pcie])
+        port = NIC_REACHED * (self.nic or PORT[self.chip.pcie])
         return port if collective in ("all-to-all", "send") else min(local, port * inside)
 
     def _local(self, span: int, collective: Collective) -> float:
