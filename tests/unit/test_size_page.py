@@ -62,14 +62,15 @@ def test_every_pipeline_stage_has_its_bar(tmp_path: Path) -> None:
     assert "last pipeline stage:" in text
 
 
-def test_what_if_is_what_size_says_of_it(pages: dict[str, Path]) -> None:
-    text = pages["train"].read_text(encoding="utf-8")
+def test_what_if_is_what_size_says_of_it(tmp_path: Path) -> None:
+    layout = ("--tp", "1", "--zero", "3", "--micro-batch", "1", "--recompute", "none", "--offload", "none")
+    fixed = ("--machine", "alphapro660", *layout)
+    text = page(tmp_path / "w.html", *TRAIN, *fixed)
     current = re.search(r'current">([0-9.,]+)<', text)
     row = re.search(r'<th scope="row">8,192</th><td class="(\w+)">([0-9.,]+)<', text)
     assert current
     assert row
-    longer = ("--seq", "8192", "--micro-batch", "1", "--recompute", "none", "--offload", "none")
-    command = ["size", *TRAIN[:4], *longer, "--machine", "alphapro660", "--json"]
+    command = ["size", *TRAIN[:4], "--seq", "8192", *fixed, "--json"]
     other = json.loads(CliRunner().invoke(main, command).stdout)["machines"][0]
     assert float(row[2]) == pytest.approx(other["device_bytes"] / 2**30, abs=0.06)
     assert row[1] == {"fits": "fits", "tight": "tight"}.get(other["verdict"], "fail")
