@@ -178,8 +178,8 @@ def _twelve_bytes() -> Shown:
 
 
 def _zero2_13b() -> Shown:
-    two = trained(_13B, "h100-sxm", 2, layout={"zero": 2, "sharder": "deepspeed"})
-    four = trained(_13B, "h100-sxm", 4, layout={"zero": 3, "sharder": "deepspeed"})
+    two = trained(_13B, "h100-sxm", 2, layout={"zero": 2, "sharder": "deepspeed", "tp": 1, "pp": 1})
+    four = trained(_13B, "h100-sxm", 4, layout={"zero": 3, "sharder": "deepspeed", "tp": 1, "pp": 1})
     terms = states_of(_13B, ways=2, zero=2)
     states = size(terms)
     lines = (
