@@ -209,6 +209,20 @@ class SoftwareChoices(Record):
     slurm: bool = False
 
 
+class Prices(Record):
+    """What this site pays, in whole units of one currency; the product knows no prices of its own."""
+
+    currency: str = Field(pattern=r"^[A-Z]{3}$", description="three letters, for example EUR")
+    each: dict[str, int] = Field(description="price of one machine, tier or GPU by its name in the catalogue")
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name, amount in self.each.items():
+            if not 0 < amount <= 10**12:
+                raise ValueError(f"prices.each.{name} {amount} is outside 1 to 10^12")
+        return self
+
+
 class Site(Record):
     """site.yaml."""
 
@@ -220,6 +234,7 @@ class Site(Record):
     software: SoftwareChoices = SoftwareChoices()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
+    prices: Prices | None = Field(default=None, description="shown by compare")
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

@@ -13,7 +13,7 @@ LEVELS = (
     ("errors", "units", "documents", "content"),
     ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
-    ("plan",),
+    ("claims", "plan"),
     ("inventory", "evidence", "evidence_file"),
     ("probes",),
     ("checks", "discover", "first_contact"),
