@@ -177,6 +177,7 @@ def test_constants_that_make_no_sense_are_refused(tmp_path: Path, change: dict[s
 
 
 def test_calibrate_takes_no_workload_beside_its_file(tmp_path: Path) -> None:
+    assert run("size", "--calibrate", file(tmp_path), "--html", "page.html").exit_code == 2
     result = run(*SAME, "--calibrate", file(tmp_path))
     assert result.exit_code == 2
     assert "takes its workloads from the file" in result.output

@@ -110,6 +110,12 @@ def test_the_same_input_gives_the_same_bytes(pages: dict[str, Path], tmp_path: P
     assert page(tmp_path / "again.html", *TRAIN) == pages["train"].read_text(encoding="utf-8")
 
 
+def test_a_language_without_a_page_is_refused() -> None:
+    result = CliRunner().invoke(main, ["size", *TRAIN, "--lang", "zh"])
+    assert result.exit_code == 2
+    assert "name it with --html" in result.output
+
+
 BROKEN = (
     '<!DOCTYPE html><html><body><div style="width: 700px">wide</div><img src="http://127.0.0.1:59999/x.png">'
     "<script>console.error('seen')</script></body></html>"
@@ -151,7 +157,7 @@ def test_in_a_browser(pages: dict[str, Path], tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     answer = re.search(r'<pre id="out">(.*?)</pre>', done.stdout)
