@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,25 @@ def test_a_larger_need_changes_the_verdict(tmp_path: Path) -> None:
     data = {"schema": 1, "name": "a", "measured": "x", "gpus": {"h100-sxm": {"training_memory": factor}}}
     (tmp_path / "c.json").write_text(json.dumps(data))
     assert machine(*fixed, "--constants", str(tmp_path / "c.json"))["verdict"] == "does not fit"
+
+
+def test_the_longest_sequence_fits_with_the_constants(tmp_path: Path, plain: dict[str, Any]) -> None:
+    said("size", "--calibrate", file(tmp_path, measured(plain, 1.2, 1.0)))
+    fixed = (*SAME, "--tp", "1", "--zero", "3", "--offload", "none")
+    used = ("--constants", str(tmp_path / "lab-a.constants.json"))
+
+    def longest(*more: str) -> int:
+        found = re.search(r"longest sequence that fits ([0-9,]+) tokens", said(*fixed, *more))
+        assert found
+        return int(found[1].replace(",", ""))
+
+    most = longest(*used)
+    assert most < longest()
+    at_most = [word if word != "4096" else str(most) for word in fixed]
+    beyond = [word if word != "4096" else str(most + 64) for word in fixed]
+    card = plain["usable_bytes"]
+    assert machine(*at_most, *used)["device_bytes"] <= card * 1.0001
+    assert machine(*beyond, *used)["device_bytes"] > card
 
 
 def test_median_of_several_runs_and_decoding(tmp_path: Path, plain: dict[str, Any]) -> None:
