@@ -232,8 +232,8 @@ def describe(job: Job, layout: Layout) -> str:
         if ways > 1
     ]
     if not job.trains:
-        if layout.dp > 1:
-            parts.append(f"{layout.dp} replicas")
+        if layout.dp > 1:  # with expert parallelism they are ranks of one server
+            parts.append(f"{layout.dp} replicas" if layout.ep == 1 else f"DP {layout.dp}")
         return ", ".join(parts) or "one GPU per replica"
     parts += _sharding_words(layout)
     if layout.recompute != "none":
