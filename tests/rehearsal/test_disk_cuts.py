@@ -25,6 +25,7 @@ KILL = r"""sudo sh -c '
 pkill -9 -x python3; pkill -9 "^({victims})$"; sleep 1; pgrep -l --runstates D,R,S "^({victims})$"; true'"""
 EMPTY = r"""sudo sh -c '
 systemctl stop proving.mount
+wipefs --all --quiet /dev/md/proving
 mdadm --stop --scan
 for name in LLMHW0006 LLMHW0007 LLMHW0008; do wipefs --all --quiet /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_$name; done
 sed -i /proving/d /etc/mdadm/mdadm.conf; udevadm settle; cat /proc/mdstat'"""
