@@ -183,11 +183,12 @@ class _Search:
         pile up. So the smallest and the largest micro-batch of a frame are all that can need least.
         """
         least: Estimate | None = None
+        chosen = self.space.given.micro_batch or self.space.given.micro_batches
         for states, frame in sorted(((self.states(frame), frame) for frame in self.space.frames()), key=itemgetter(0)):
             if least is not None and states > least.device_bytes:
                 break
             for layout in self.space.filled(frame):
-                end = layout.micro_batch == 1 or layout.micro_batches == 1 or self.space.given.micro_batch
+                end = chosen or layout.micro_batch == 1 or layout.micro_batches == 1
                 if not end or (least is not None and self.need(layout) > least.device_bytes):
                     continue
                 tried = self.of(layout)

@@ -237,6 +237,14 @@ def test_contradictions_are_named_and_not_searched() -> None:
         best(Job(), model("llama-3.1-8b"), hardware("h100-sxm", 8), Parallel(zero=2, sharder="megatron"), 8)
 
 
+@pytest.mark.parametrize("given", [Parallel(micro_batches=4), Parallel(micro_batch=4), Parallel(offload="optimizer")])
+def test_what_does_not_fit_as_it_is_given_is_still_shown(given: Parallel) -> None:
+    found = best(Job(), model("llama-3.1-70b"), hardware("a100-sxm-40", 2, host=512 * GIB), given, 64)
+    assert found.verdict == "does not fit"
+    assert all(getattr(found.layout, name) == value for name, value in given if value and name != "offload")
+    assert found.layout.offload_optimizer is (given.offload == "optimizer")
+
+
 def test_without_a_chip_the_simplest_that_fits() -> None:
     found = best(Job(), model("llama-3.1-8b"), Hardware(Card("80 GB", 80_000 * 2**20, 80), 8), Parallel(), 8)
     assert describe(found.job, found.layout).startswith("ZeRO-")
