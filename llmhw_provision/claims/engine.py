@@ -9,9 +9,9 @@ from typing import Any
 from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.cards import Card, card_of
-from llmhw_provision.sizing.choose import best
 from llmhw_provision.sizing.estimate import Estimate, Hardware
 from llmhw_provision.sizing.job import Job, Layout
+from llmhw_provision.sizing.layout import best
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.states import States, training_states
 from llmhw_provision.sizing.terms import Term

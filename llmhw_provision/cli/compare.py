@@ -18,9 +18,9 @@ from llmhw_provision.documents import check, read
 from llmhw_provision.errors import InputError
 from llmhw_provision.site import Prices, Site
 from llmhw_provision.sizing.cards import card_of
-from llmhw_provision.sizing.choose import describe
 from llmhw_provision.sizing.compare import Candidate, Choice, compare
 from llmhw_provision.sizing.estimate import Hardware
+from llmhw_provision.sizing.layout import describe
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.units import memory
 from llmhw_provision.workload import Parallel

@@ -11,10 +11,11 @@ from llmhw_provision.cli.constants import constants_option
 from llmhw_provision.cli.speed_text import explained
 from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
+from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.bands import bands
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.constants import Constants, measured_best, measured_speed, read_constants
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.speed import speed
 from llmhw_provision.sizing.storage import FREE_SOURCE
@@ -29,6 +30,8 @@ def command(folder: Path | None, constants_file: Path | None, **options: Any) ->
     """Every number of `size`: the formula with its values, and where the formula comes from."""
     constants = read_constants(constants_file) if constants_file is not None else None
     need, rows = read_need(folder, options), read_hardware(options)
+    if need.workload.placement is not None:
+        raise InputError("explain is about one job on all GPUs", "leave the placement out, or use size --json")
 
     def chosen(hardware: Hardware) -> Estimate:
         return best(need.job, need.model, hardware, need.workload.layout, need.workload.batch)

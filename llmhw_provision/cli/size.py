@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import click
 
+from llmhw_provision.cli import layout_text, placement_text
 from llmhw_provision.cli.constants import calibrated, constants_option
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
@@ -18,7 +19,6 @@ from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
 from llmhw_provision.documents import write_atomic
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.constants import (
     Constants,
     measured_best,
@@ -28,7 +28,7 @@ from llmhw_provision.sizing.constants import (
     words,
 )
 from llmhw_provision.sizing.estimate import Estimate, Hardware
-from llmhw_provision.sizing.fewest import fewest
+from llmhw_provision.sizing.layout import best, describe, fewest
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.search import largest_concurrency, largest_context
 from llmhw_provision.sizing.speed import Speed, speed
@@ -45,6 +45,8 @@ _BAR = 24  # characters of the longest bar
 @click.option("--calibrate", type=_FILE, help="Make constants from the runs in this file, instead of an estimate.")
 @click.option("--html", "page", type=_FILE, help="Write a page with pictures to this file, beside what is printed.")
 @click.option("--lang", "language", type=click.Choice(["en", "zh"]), help="Language of that page; default en.")
+@click.option("--layouts", "count", type=click.IntRange(1, 1000), metavar="N", help="The best N layouts instead.")
+@click.option("--why", "asked", metavar="LAYOUT", help="Why a layout is not chosen, for example tp=2,pp=1.")
 @click.option("--json", "as_json", is_flag=True, help="Print every term as JSON.")
 def command(
     folder: Path | None,
@@ -52,6 +54,8 @@ def command(
     calibrate: Path | None,
     page: Path | None,
     language: Literal["en", "zh"] | None,
+    count: int | None,
+    asked: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -65,6 +69,17 @@ def command(
     constants = read_constants(constants_file) if constants_file is not None else None
     need = read_need(folder, options)
     hardware = read_hardware(options)
+    alone = [flag for flag, given in (("--html", page), ("--constants", constants)) if given]
+    if alone and (need.workload.placement is not None or count or asked):
+        raise InputError(f"{alone[0]} is about one job in its best layout", "leave placement, --layouts and --why out")
+    if need.workload.placement is not None:
+        if count or asked:
+            raise InputError("--layouts and --why are about one job on all GPUs", "leave the placement out")
+        _placed(need, hardware, as_json=as_json)
+        return
+    if count or asked:
+        _layouts(need, hardware, count, asked, as_json=as_json)
+        return
     rows = [(title, machine, *_best(need, machine, constants)) for title, machine in hardware]
     if all(found is None for _, _, found, _ in rows):
         raise next(problem for _, _, _, problem in rows if problem is not None)
@@ -97,6 +112,32 @@ def _page(
     ]
     used = words(constants, tuple(machine.card.kind for _, machine, _, _ in rows)) if constants else []
     return render(heading(need), sheets, [*_storage(need), *used, *more], language)
+
+
+def _placed(need: Need, hardware: list[tuple[str, Hardware]], *, as_json: bool) -> None:
+    rows = placement_text.placements(need, [(_where(title, machine), machine) for title, machine in hardware])
+    if as_json:
+        data = {"machines": [placement_text.placed_data(*row) for row in rows]}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    click.echo("\n\n".join([heading(need), *("\n".join(placement_text.lines(*row)) for row in rows)]))
+
+
+def _layouts(
+    need: Need, hardware: list[tuple[str, Hardware]], count: int | None, asked: str | None, *, as_json: bool
+) -> None:
+    named = [(_where(title, machine), machine) for title, machine in hardware]
+    ranked = layout_text.layouts(need, named, count) if count else []
+    answers = layout_text.answers(need, named, layout_text.parse_layout(asked)) if asked else []
+    if as_json:
+        data = {
+            "layouts": [layout_text.table_data(*row) for row in ranked],
+            "why": [layout_text.answer_data(*row) for row in answers],
+        }
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    blocks = [layout_text.table(*row) for row in ranked] + [layout_text.explanation(*row) for row in answers]
+    click.echo("\n\n".join([heading(need), *("\n".join(block) for block in blocks)]))
 
 
 Row = tuple[str, Hardware, Estimate | None, InputError | None]
@@ -132,9 +173,10 @@ def _screen(need: Need, rows: list[Row], constants: Constants | None) -> str:
         lines += ["", *_breakdown(*shown)]
         fast = _speed(need, shown[1], constants)
         lines += summary(fast) if fast is not None else []
+        lines += _filled_up(need, shown[1])
     lines += ["", *_storage(need)]
     lines += words(constants, tuple(machine.card.kind for _, machine, _, _ in rows)) if constants else []
-    lines.append("every number: llmhw-provision explain with the same options")
+    lines.append("every number: llmhw-provision explain with the same options · layouts: --layouts 10, --why tp=2,pp=1")
     return "\n".join(lines)
 
 
@@ -182,7 +224,7 @@ def _why_not(need: Need, machine: Hardware, found: Estimate) -> str:
     largest = max(found.peak.terms, key=lambda term: term.size)
     text = f": {largest.name} alone {memory(largest.size)}" if largest.size > found.limit else ""
     with suppress(InputError):
-        text += f"; {fewest(need.model, need.job, found.hardware.card.usable):,} such GPUs hold it"
+        text += f"; {fewest(need.model, need.job, found.hardware.card):,} such GPUs hold it"
     if need.job.kind != "sft" or need.job.method == "qlora":
         return text
     other = replace(need.job, method="qlora", weights="bf16", state_bytes=0, in_backward=False)
@@ -225,6 +267,17 @@ def _limits(found: Estimate) -> str:
     if found.cache is not None:
         text += f" · vLLM's KV cache {found.cache.tokens:,} tokens per replica"
     return text
+
+
+def _filled_up(need: Need, found: Estimate) -> list[str]:
+    """Said where data-parallel ranks cannot share the samples of a step evenly."""
+    layout, asked = found.layout, need.workload.batch
+    samples = layout.dp * layout.micro_batch * layout.micro_batches
+    if not need.job.trains or samples == asked:
+        return []
+    return [
+        f"note: a step takes {samples:,} samples, not {asked:,}: {layout.dp:,} data-parallel ranks share them evenly"
+    ]
 
 
 def _storage(need: Need) -> list[str]:

@@ -87,6 +87,7 @@ _WORKLOAD = (
     ),
 )
 _MACHINES = (
+    click.option("--place", "placement", help="GPUs by work: serve=2, split, colocated, actor=4,critic=2,rollout=2."),
     click.option("--machine", help="Machine of the catalogue; all of them when left out."),
     click.option("--gpu", help="GPU of the catalogue instead of a machine, for example h100-sxm."),
     click.option("--gpus", type=int, help="GPUs per host."),
@@ -138,7 +139,7 @@ def read_need(folder: Path | None, options: dict[str, Any]) -> Need:
 
 def _flag(key: str) -> str:
     name = key.rpartition("__")[2].replace("_", "-")
-    return {"sequence": "seq", "targets": "lora-targets"}.get(name, name)
+    return {"sequence": "seq", "targets": "lora-targets", "placement": "place"}.get(name, name)
 
 
 def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:

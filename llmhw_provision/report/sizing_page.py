@@ -14,9 +14,9 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.report.roofline import Roofline, roofline
 from llmhw_provision.report.sizing_words import LABELS, PHRASES
 from llmhw_provision.sizing.bands import band
-from llmhw_provision.sizing.choose import describe
 from llmhw_provision.sizing.constants import room
 from llmhw_provision.sizing.estimate import Estimate, Verdict, verdict
+from llmhw_provision.sizing.layout import describe
 from llmhw_provision.sizing.limits import require
 from llmhw_provision.sizing.search import need
 from llmhw_provision.sizing.speed import Speed

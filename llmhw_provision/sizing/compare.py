@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.choose import best
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.layout import best
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.power import power
 from llmhw_provision.sizing.speed import speed

@@ -15,9 +15,9 @@ from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.documents import Record, dump_json, read, write_atomic
 from llmhw_provision.errors import InputError, Problem, ProvisionError
 from llmhw_provision.sizing.cards import card_of
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.constants import LEAST, MOST, Constants, ConstantsName, Factor, GpuConstants
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.need import need
 from llmhw_provision.sizing.speed import speed

@@ -79,7 +79,7 @@ def test_json_sums_to_the_step() -> None:
 
 
 def test_explain_shows_the_arithmetic() -> None:
-    text = said("explain", *TRAIN, "--machine", "alphapro660")
+    text = said("explain", *TRAIN, "--machine", "alphapro660", "--zero", "3")
     for words in (
         "matrix products",
         "attention",
