@@ -63,8 +63,8 @@ def test_every_pipeline_stage_has_its_bar(tmp_path: Path) -> None:
 
 
 def test_what_if_is_what_size_says_of_it(tmp_path: Path) -> None:
-    layout = ("--tp", "1", "--zero", "3", "--micro-batch", "1", "--recompute", "none", "--offload", "none")
-    fixed = ("--machine", "alphapro660", *layout)
+    ways = ("--tp", "1", "--pp", "1", "--cp", "1", "--zero", "3", "--sharder", "fsdp", "--offload", "none")
+    fixed = ("--machine", "alphapro660", *ways, "--micro-batch", "1", "--recompute", "none")
     text = page(tmp_path / "w.html", *TRAIN, *fixed)
     current = re.search(r'current">([0-9.,]+)<', text)
     row = re.search(r'<th scope="row">8,192</th><td class="(\w+)">([0-9.,]+)<', text)
