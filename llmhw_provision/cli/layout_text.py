@@ -9,7 +9,7 @@ from llmhw_provision.cli.speed_text import duration
 from llmhw_provision.documents import check
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.estimate import Hardware
-from llmhw_provision.sizing.layout import Found, Ranked, describe, search
+from llmhw_provision.sizing.layout import ALIKE, Found, Ranked, describe, search
 from llmhw_provision.sizing.legal import Space
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.why import Answer, why
@@ -76,8 +76,10 @@ def table(title: str, found: Found | InputError) -> list[str]:
     """The lines of one machine."""
     if isinstance(found, InputError):
         return [f"{title}: no layout: {found}"]
-    what = "step" if found.ranked[0].estimate.job.trains else "token"
-    lines = [f"{title}: best {len(found.ranked)} of {found.legal:,} layouts, by time of a {what}, then simplicity"]
+    kind = found.ranked[0].estimate.job.kind
+    what = {"serve": "token", "ppo": "training phase", "grpo": "training phase"}.get(kind, "step")
+    count = f"best {len(found.ranked)} of {found.legal:,} layouts"
+    lines = [f"{title}: {count}, by time of a {what} in steps of {100 * ALIKE:.0f} %, then simplicity"]
     return [*lines, *(f"  {place:>3}  {_line(item)}" for place, item in enumerate(found.ranked, 1))]
 
 

@@ -42,30 +42,36 @@ _BAR = 24  # characters of the longest bar
 @click.command("size")
 @workload_options
 @constants_option
-@click.option("--layouts", "count", type=click.IntRange(1, 1000), metavar="N", help="The best N layouts instead.")
-@click.option("--why", "asked", metavar="LAYOUT", help="Why a layout is not chosen, for example tp=2,pp=1.")
 @click.option("--calibrate", type=_FILE, help="Make constants from the runs in this file, instead of an estimate.")
 @click.option("--html", "page", type=_FILE, help="Write a page with pictures to this file, beside what is printed.")
-@click.option("--lang", "language", type=click.Choice(["en", "zh"]), default="en", help="Language of that page.")
+@click.option("--lang", "language", type=click.Choice(["en", "zh"]), help="Language of that page; default en.")
+@click.option("--layouts", "count", type=click.IntRange(1, 1000), metavar="N", help="The best N layouts instead.")
+@click.option("--why", "asked", metavar="LAYOUT", help="Why a layout is not chosen, for example tp=2,pp=1.")
 @click.option("--json", "as_json", is_flag=True, help="Print every term as JSON.")
 def command(
     folder: Path | None,
     constants_file: Path | None,
-    count: int | None,
-    asked: str | None,
     calibrate: Path | None,
     page: Path | None,
-    language: Literal["en", "zh"],
+    language: Literal["en", "zh"] | None,
+    count: int | None,
+    asked: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """What a workload needs per GPU and per host, whether it fits, and in which layout."""
+    if language and page is None:
+        raise click.UsageError("--lang is the language of the page; name it with --html")
     if calibrate is not None:
+        options["page"] = page
         click.echo(calibrated(calibrate, constants_file, folder, options, as_json=as_json))
         return
     constants = read_constants(constants_file) if constants_file is not None else None
     need = read_need(folder, options)
     hardware = read_hardware(options)
+    alone = [flag for flag, given in (("--html", page), ("--constants", constants)) if given]
+    if alone and (need.workload.placement is not None or count or asked):
+        raise InputError(f"{alone[0]} is about one job in its best layout", "leave placement, --layouts and --why out")
     if need.workload.placement is not None:
         if count or asked:
             raise InputError("--layouts and --why are about one job on all GPUs", "leave the placement out")
@@ -79,7 +85,7 @@ def command(
         raise next(problem for _, _, _, problem in rows if problem is not None)
     doubted = doubts(need.workload.model, machines_of(options), [item for _, item in hardware])
     if page is not None:
-        write_atomic(page, _page(need, rows, constants, notes(doubted), language))
+        write_atomic(page, _page(need, rows, constants, notes(doubted), language or "en"))
         click.echo(f"page: {page}", err=True)
     if as_json:
         data = {**_as_data(need, rows, constants), "doubts": trust_data(doubted)}

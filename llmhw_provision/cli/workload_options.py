@@ -85,9 +85,9 @@ _WORKLOAD = (
         default=None,
         help="Keep activations in host memory until backward.",
     ),
-    click.option("--place", "placement", help="GPUs by work: serve=2, split, colocated, actor=4,critic=2,rollout=2."),
 )
 _MACHINES = (
+    click.option("--place", "placement", help="GPUs by work: serve=2, split, colocated, actor=4,critic=2,rollout=2."),
     click.option("--machine", help="Machine of the catalogue; all of them when left out."),
     click.option("--gpu", help="GPU of the catalogue instead of a machine, for example h100-sxm."),
     click.option("--gpus", type=int, help="GPUs per host."),

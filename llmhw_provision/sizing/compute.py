@@ -245,9 +245,11 @@ def sharding(of: Setting) -> list[Part]:
     parameters = sum(part.parameters for part in held(of.model, layout, layout.stages[0]))
     trained = parameters if of.job.method == "full" else lora_parameters(of.model, of.job) / (layout.tp * layout.pp)
     each = 2
+    steps = layout.micro_batches
     if layout.zero >= 3:
-        gathers = 2 * layout.micro_batches
-        size = gathers * each * parameters + layout.micro_batches * each * trained
+        size = each * (2 * steps * parameters + steps * trained)
+    elif layout.zero == 2:  # divided gradients are reduced in every micro-step; FSDP puts parameters together anew too
+        size = each * (steps + (steps if layout.sharder == "fsdp" else 1)) * trained
     else:
         size = 2 * each * trained
     name = "gather and reduce" if layout.zero >= 3 else "gradients"

@@ -131,7 +131,7 @@ def _routed(of: Serving, tokens: int) -> tuple[Part, ...]:
     rows = tokens * model.experts_per_token / layout.tp
     size = 2 * model.moe_layers * 2 * model.hidden * rows * factor("all-to-all", layout.ep)
     text = f"2 all-to-alls × {model.moe_layers} layers over {layout.ep}: {size / 1e9:,.3f} GB / {bus / 1e9:,.0f} GB/s"
-    return (Part("expert parallel", size / bus, text, "GShard, arXiv 2006.16668, section 3.3", size),)
+    return (Part("expert parallel", size / bus, text, "GShard, arXiv 2006.16668", size),)
 
 
 def _joined(of: Serving) -> tuple[Part, ...]:

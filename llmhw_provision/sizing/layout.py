@@ -1,12 +1,14 @@
 """The best layouts of a job on its GPUs: all legal ones, ranked by predicted time, then simplicity.
 
 Rank: what fits before what is tight; then the seconds of a training step (of a token when serving, whose number of
-requests is given: tokens per second are requests over these seconds), as printed in three digits; then simplicity.
-Keeping states in the host is tried only where nothing fits without it. PPO and GRPO are ranked by their training phase.
+requests is given: tokens per second are requests over these seconds); then simplicity among those that the prediction
+cannot tell apart, in steps of 2 % from the fastest on. Keeping states in the host is tried only where nothing fits
+without it. PPO and GRPO are ranked by their training phase.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -26,6 +28,7 @@ from llmhw_provision.workload import Parallel
 
 _KINDS = ("states", "activations", "logits", "kv", "buffers", "overhead")
 _RECOMPUTED = {"none": 0, "selective-op": 1, "selective": 1, "full": 2}
+ALIKE = 0.02  # far below the error of any predicted speed, which is kept in efficiency.json
 _NODE = 8  # GPUs of a host where only a number of GPUs is asked for
 _MOST = 16_384
 
@@ -42,6 +45,10 @@ class Ranked:
         """The layout."""
         return self.estimate.layout
 
+    def level(self, fastest: Ranked | None) -> int:
+        """Steps of 2 % from the fastest on."""
+        return level(self.seconds, fastest.seconds if fastest else 0.0)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -52,9 +59,9 @@ class Found:
     estimated: int  # those whose memory had to be computed in full
 
 
-def shown(seconds: float) -> float:
-    """Seconds as they are printed: differences behind the third digit decide nothing."""
-    return float(f"{seconds:.3g}")
+def level(seconds: float, fastest: float) -> int:
+    """Steps of 2 % from the fastest on; what is on one step is equally fast."""
+    return math.floor(math.log(seconds / fastest) / math.log(1 + ALIKE)) if fastest else 0
 
 
 def simplicity(layout: Layout) -> tuple[int, ...]:
@@ -157,15 +164,17 @@ class _Search:
         return sorted(found, key=_order)
 
     def those(self, ordered: list[tuple[float, Layout]], verdict: str, count: int) -> list[Ranked]:
-        """The first `count` layouts with this verdict."""
+        """The first `count` layouts with this verdict; `ordered` by seconds."""
         possible = self.floor.may_fit if verdict == "fits" else self.floor.may_be_tight
         found: list[Ranked] = []
-        for seconds, layout in ordered:
-            if len(found) == count:
+        for seconds, layout in ordered if count > 0 else ():
+            enough = len(found) >= count and found[count - 1].level(found[0]) < level(seconds, found[0].seconds)
+            if enough or (len(found) >= count and not seconds):
                 break
             if possible(self.need(layout)) and (item := self.of(layout)).verdict == verdict:
                 found.append(Ranked(seconds, item))
-        return found
+        fastest = found[0] if found else None
+        return sorted(found, key=lambda item: (item.level(fastest), simplicity(item.layout), item.seconds))[:count]
 
     def least(self) -> list[Ranked]:
         """Of layouts that all do not fit the one that needs least on a GPU: without offload, unless it is asked for.
@@ -174,11 +183,12 @@ class _Search:
         pile up. So the smallest and the largest micro-batch of a frame are all that can need least.
         """
         least: Estimate | None = None
+        chosen = self.space.given.micro_batch or self.space.given.micro_batches
         for states, frame in sorted(((self.states(frame), frame) for frame in self.space.frames()), key=itemgetter(0)):
             if least is not None and states > least.device_bytes:
                 break
             for layout in self.space.filled(frame):
-                end = layout.micro_batch == 1 or layout.micro_batches == 1 or self.space.given.micro_batch
+                end = chosen or layout.micro_batch == 1 or layout.micro_batches == 1
                 if not end or (least is not None and self.need(layout) > least.device_bytes):
                     continue
                 tried = self.of(layout)
@@ -187,9 +197,8 @@ class _Search:
         return [] if least is None else [Ranked(self.seconds(least.layout), least)]
 
 
-def _order(item: tuple[float, Layout]) -> tuple[float, tuple[int, ...], float]:
-    seconds, layout = item
-    return shown(seconds), simplicity(layout), seconds
+def _order(item: tuple[float, Layout]) -> tuple[float, tuple[int, ...]]:
+    return item[0], simplicity(item[1])
 
 
 def _size(found: Estimate) -> tuple[int, tuple[int, ...]]:
@@ -224,8 +233,8 @@ def describe(job: Job, layout: Layout) -> str:
         if ways > 1
     ]
     if not job.trains:
-        if layout.dp > 1:
-            parts.append(f"{layout.dp} replicas")
+        if layout.dp > 1:  # with expert parallelism they are ranks of one server
+            parts.append(f"{layout.dp} replicas" if layout.ep == 1 else f"DP {layout.dp}")
         return ", ".join(parts) or "one GPU per replica"
     parts += _sharding_words(layout)
     if layout.recompute != "none":

@@ -149,7 +149,7 @@ class Space:
             return [(pinned.get("zero", 0), "ddp")]
         if "sharder" in pinned:
             return [(zero, pinned["sharder"]) for zero in self._values("zero", _STAGES[pinned["sharder"]])]
-        stages: tuple[int, ...] = (0, 1, 3) if base.pp > 1 else (0, 1, 2, 3)
+        stages: tuple[int, ...] = (0, 1, 3) if base.pp > 1 else (0, 1, 2, 3)  # FSDP keeps a stage whole: 3 is 2
         if base.dp * base.cp == 1 and not offload and pinned.get("offload", "none") == "none":
             stages = (0,)  # one rank divides nothing
         split = base.tp * base.pp * base.cp * base.ep > 1

@@ -16,7 +16,7 @@ from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.bands import band
 from llmhw_provision.sizing.estimate import Estimate, Hardware, Verdict, verdict
 from llmhw_provision.sizing.job import Job
-from llmhw_provision.sizing.layout import Ranked, search, shown
+from llmhw_provision.sizing.layout import Ranked, search
 from llmhw_provision.sizing.legal import Space
 from llmhw_provision.sizing.search import largest_concurrency
 from llmhw_provision.sizing.terms import Term, total
@@ -126,7 +126,7 @@ class Placed:
         """Smaller is better: verdict, offloading, time, then the room on the fullest GPU."""
         away = any(group.estimate.layout.offload_optimizer for group in self.groups)
         room = min(group.room for group in self.groups)
-        return _VERDICTS.index(self.verdict), away, shown(self.seconds), -room
+        return _VERDICTS.index(self.verdict), away, self.seconds, -room
 
 
 def _rounds(group: Group) -> int:

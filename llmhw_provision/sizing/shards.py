@@ -54,7 +54,7 @@ def _held(model: Architecture, tp: int, pp: int, ep: int, stage: str) -> tuple[t
         ways = tp if matrix.sharded else 1
         ways *= ep if matrix.group == "experts" else 1
         parts[matrix.group] = parts.get(matrix.group, 0) + up(Fraction(matrix.weights, ways) * share)
-    outer = model.outer_norms * model.hidden * (2 if model.norm_bias else 1)
+    outer = outer_vectors(model)
     parts["vectors"] = up((model.vector_parameters - outer) * share) + outer
     rows = divided(padded_vocab(model.vocab + model.extra_vocab_rows, tp), tp)
     if stage in ("only", "first"):
@@ -67,6 +67,11 @@ def _held(model: Architecture, tp: int, pp: int, ep: int, stage: str) -> tuple[t
     return tuple((group, count) for group, count in parts.items() if count)
 
 
+def outer_vectors(model: Architecture) -> int:
+    """Parameters of the norms that belong to no layer."""
+    return model.outer_norms * model.hidden * (2 if model.norm_bias else 1)
+
+
 def parameters(parts: tuple[Part, ...]) -> int:
     """All parameters of `parts`."""
     return sum(part.parameters for part in parts)
@@ -76,4 +81,5 @@ def block_parameters(model: Architecture, layout: Layout) -> int:
     """Parameters of one layer on one GPU once ZeRO-3 or FSDP has gathered it."""
     layers = max(1, stage_layers(model, layout))
     inner = ("embedding", "head", "other")
-    return divided(sum(part.parameters for part in held(model, layout) if part.group not in inner), layers)
+    whole = sum(part.parameters for part in held(model, layout) if part.group not in inner)
+    return divided(whole - outer_vectors(model), layers)

@@ -35,7 +35,10 @@ WORKING = (
     Group(compute.experts, lambda of: (_samples(of), of.tp, of.pp, of.cp, of.ep, of.recompute)),
 )
 BEYOND = (
-    Group(compute.sharding, lambda of: (of.tp, of.pp, of.cp, of.ep, of.zero, of.micro_batches * (of.zero >= 3))),
+    Group(
+        compute.sharding,
+        lambda of: (of.tp, of.pp, of.cp, of.ep, of.zero, of.sharder, of.micro_batches * (of.zero >= 2)),
+    ),
     Group(
         compute.optimizer,
         lambda of: (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.compute import Part, training_step
 from llmhw_provision.sizing.estimate import Estimate
-from llmhw_provision.sizing.layout import Ranked, search, shown
+from llmhw_provision.sizing.layout import ALIKE, Ranked, search
 from llmhw_provision.sizing.legal import Space, spread_rules
 from llmhw_provision.sizing.speed import links_of, served
 from llmhw_provision.units import memory
@@ -79,10 +79,10 @@ def _reason(chosen: Ranked, other: Ranked) -> str:
         return f"cannot be: the host needs {memory(its.host_bytes)}, has {room}"
     if its.verdict != mine.verdict:
         return f"lost: only {its.verdict}, within the uncertainty of the need; the chosen one {mine.verdict}"
-    if shown(other.seconds) == shown(chosen.seconds):
-        return "lost: as fast, but less simple"
-    more = other.seconds - chosen.seconds
-    return f"lost: {100 * more / chosen.seconds:.2g} % slower"
+    more = other.seconds / chosen.seconds - 1 if chosen.seconds else 0.0
+    if more <= ALIKE:
+        return f"lost: as fast within {100 * ALIKE:.0f} %, but less simple"
+    return f"lost: {100 * more:.2g} % slower"
 
 
 def _kinds(found: Estimate) -> dict[str, float]:

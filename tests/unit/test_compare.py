@@ -53,6 +53,17 @@ def test_all_machines_and_tiers_by_gpus_then_power(everything: str) -> None:
     assert found[0]["name"] == "ga660m"
 
 
+def test_fewer_gpus_come_before_less_power() -> None:
+    over = [word for name in ("mainstream-6000-ada", "ga660m", "high-h100") for word in ("--over", name)]
+    found = rows("--model", "llama-3.1-8b", "--job", "serve", "--concurrency", "32", "--context", "8192", *over)
+    assert [(row["name"], row["gpus"]) for row in found] == [
+        ("ga660m", 1),
+        ("high-h100", 1),
+        ("mainstream-6000-ada", 2),
+    ]
+    assert found[2]["watts"] < found[0]["watts"] < found[1]["watts"]
+
+
 def test_fewest_is_the_least_that_fits() -> None:
     one = rows(*LORA, "--over", "high-h100")[0]
     assert (one["gpus"], one["machines"], one["tight_on_gpus"]) == (4, 1, 2)

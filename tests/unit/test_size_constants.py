@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,20 @@ TRAIN: dict[str, Any] = {
     "job": "sft",
     "sequence": 4096,
     "batch": 16,
-    "layout": {"micro_batch": 2, "recompute": "full"},
+    "layout": {
+        "tp": 1,
+        "pp": 1,
+        "cp": 1,
+        "zero": 3,
+        "sharder": "fsdp",
+        "offload": "none",
+        "micro_batch": 2,
+        "recompute": "full",
+    },
 }
 SAME = (
     *("size", "--model", "llama-3.1-8b", "--job", "sft", "--seq", "4096", "--batch", "16", "--micro-batch", "2"),
+    *("--tp", "1", "--pp", "1", "--cp", "1", "--zero", "3", "--sharder", "fsdp", "--offload", "none"),
     *("--recompute", "full", "--gpu", "h100-sxm", "--gpus", "8"),
 )
 SERVE = {"schema": 1, "model": "llama-3.1-8b", "job": "serve", "serving": {"concurrency": 8, "context": 4096}}
@@ -97,6 +108,24 @@ def test_a_larger_need_changes_the_verdict(tmp_path: Path) -> None:
     assert machine(*fixed, "--constants", str(tmp_path / "c.json"))["verdict"] == "does not fit"
 
 
+def test_the_longest_sequence_fits_with_the_constants(tmp_path: Path, plain: dict[str, Any]) -> None:
+    said("size", "--calibrate", file(tmp_path, measured(plain, 1.2, 1.0)))
+    used = ("--constants", str(tmp_path / "lab-a.constants.json"))
+
+    def longest(*more: str) -> int:
+        found = re.search(r"longest sequence that fits ([0-9,]+) tokens", said(*SAME, *more))
+        assert found
+        return int(found[1].replace(",", ""))
+
+    most = longest(*used)
+    assert most < longest()
+    at_most = [word if word != "4096" else str(most) for word in SAME]
+    beyond = [word if word != "4096" else str(most + 64) for word in SAME]
+    card = plain["usable_bytes"]
+    assert machine(*at_most, *used)["device_bytes"] <= card * 1.0001
+    assert machine(*beyond, *used)["device_bytes"] > card
+
+
 def test_median_of_several_runs_and_decoding(tmp_path: Path, plain: dict[str, Any]) -> None:
     served = machine(*ASKED, "--gpu", "h100-sxm")["speed"]["tokens_per_second"]
     decoding = {"gpu": "h100-sxm", "workload": SERVE, "tokens_per_second": served / 1.3}
@@ -123,7 +152,7 @@ def test_nonsense_is_refused_all_at_once(tmp_path: Path, plain: dict[str, Any]) 
         {**base, "gpu": "h101", "tokens_per_second": 1.0},
         {"gpu": "h100-sxm", "workload": SERVE, "peak_memory": "70 GiB"},
         measured(plain, 0.8, 1.0),
-        measured(plain, 1.3, 1.0),
+        measured(plain, 1.25, 1.0),
     )
     error = run("size", "--calibrate", path).exception
     assert isinstance(error, InputError)
@@ -138,7 +167,7 @@ def test_nonsense_is_refused_all_at_once(tmp_path: Path, plain: dict[str, Any]) 
         "runs[4]: measures nothing",
         "runs[5]: gpu 'h101' is not in the catalogue",
         "runs[6]: peak_memory of vLLM says nothing",
-        "runs[7] × 0.8 and runs[8] × 1.3 contradict each other",
+        "runs[7] × 0.8 and runs[8] × 1.25 contradict each other",
     ):
         assert words in text
     assert not (tmp_path / "lab-a.constants.json").exists()
@@ -177,6 +206,7 @@ def test_constants_that_make_no_sense_are_refused(tmp_path: Path, change: dict[s
 
 
 def test_calibrate_takes_no_workload_beside_its_file(tmp_path: Path) -> None:
+    assert run("size", "--calibrate", file(tmp_path), "--html", "page.html").exit_code == 2
     result = run(*SAME, "--calibrate", file(tmp_path))
     assert result.exit_code == 2
     assert "takes its workloads from the file" in result.output

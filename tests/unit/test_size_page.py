@@ -63,8 +63,8 @@ def test_every_pipeline_stage_has_its_bar(tmp_path: Path) -> None:
 
 
 def test_what_if_is_what_size_says_of_it(tmp_path: Path) -> None:
-    layout = ("--tp", "1", "--zero", "3", "--micro-batch", "1", "--recompute", "none", "--offload", "none")
-    fixed = ("--machine", "alphapro660", *layout)
+    ways = ("--tp", "1", "--pp", "1", "--cp", "1", "--zero", "3", "--sharder", "fsdp", "--offload", "none")
+    fixed = ("--machine", "alphapro660", *ways, "--micro-batch", "1", "--recompute", "none")
     text = page(tmp_path / "w.html", *TRAIN, *fixed)
     current = re.search(r'current">([0-9.,]+)<', text)
     row = re.search(r'<th scope="row">8,192</th><td class="(\w+)">([0-9.,]+)<', text)
@@ -110,6 +110,12 @@ def test_the_same_input_gives_the_same_bytes(pages: dict[str, Path], tmp_path: P
     assert page(tmp_path / "again.html", *TRAIN) == pages["train"].read_text(encoding="utf-8")
 
 
+def test_a_language_without_a_page_is_refused() -> None:
+    result = CliRunner().invoke(main, ["size", *TRAIN, "--lang", "zh"])
+    assert result.exit_code == 2
+    assert "name it with --html" in result.output
+
+
 BROKEN = (
     '<!DOCTYPE html><html><body><div style="width: 700px">wide</div><img src="http://127.0.0.1:59999/x.png">'
     "<script>console.error('seen')</script></body></html>"
@@ -151,7 +157,7 @@ def test_in_a_browser(pages: dict[str, Path], tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     answer = re.search(r'<pre id="out">(.*?)</pre>', done.stdout)
