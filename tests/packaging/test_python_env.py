@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -280,3 +282,50 @@ def test_a_folder_in_use_is_not_removed(host: Host) -> None:
         assert host.apply()["changed"] is False
         process.communicate(b"\n")
     assert host.apply()["actions"] == [f"remove {oldest}"]
+
+
+BACKEND = """import pathlib, zipfile
+import torch
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "deepspeed-0.19.8-py3-none-any.whl"
+    files = {
+        "deepspeed/__init__.py": "BUILT_WITH = %r\\n" % torch.VALUE,
+        "deepspeed-0.19.8.dist-info/METADATA": "Metadata-Version: 2.1\\nName: deepspeed\\nVersion: 0.19.8\\n",
+        "deepspeed-0.19.8.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    }
+    record = "".join(f"{path},,\\n" for path in [*files, "deepspeed-0.19.8.dist-info/RECORD"])
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
+        for path, text in [*files.items(), ("deepspeed-0.19.8.dist-info/RECORD", record)]:
+            archive.writestr(path, text)
+    return name
+"""
+
+
+def sdist(host: Host) -> Path:
+    """A source archive that imports torch while it is built, as deepspeed and flash-attn do."""
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project = '[project]\nname = "deepspeed"\nversion = "0.19.8"\n'
+    info = "Metadata-Version: 2.2\nName: deepspeed\nVersion: 0.19.8\n"
+    made = host.house / "deepspeed-0.19.8.tar.gz"
+    with tarfile.open(made, "w:gz") as archive:
+        for name, text in (("pyproject.toml", system + project), ("backend.py", BACKEND), ("PKG-INFO", info)):
+            member = tarfile.TarInfo(f"deepspeed-0.19.8/{name}")
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return made
+
+
+def test_deepspeed_7616_and_flash_attention_1421_are_built_with_the_torch_that_is_locked(host: Host) -> None:
+    """With build isolation: No module named 'torch', although it is installed."""
+    torch = host.wheel("torch", "2.13.0", body="VALUE = 'locked'\n\n\nclass version:\n    cuda = None\n")
+    source = sdist(host)
+    host.want(torch, source, build_after=["deepspeed"], imports=["torch", "deepspeed"])
+    isolated = "from ansible.module_utils.python_env import work\nreal = work.Host._uv\n"
+    isolated += "work.Host._uv = lambda s, words, *a, **k: real(s, [w for w in words if 'isolation' not in w], *a, **k)"
+    assert "No module named 'torch'" in host.apply(before=isolated)["msg"]
+    assert not host.link().exists()
+    assert host.apply()["changed"]
+    python = [host.link() / "bin/python", "-I", "-c", "import deepspeed; print(deepspeed.BUILT_WITH)"]
+    assert subprocess.run(python, capture_output=True, text=True, check=True).stdout.strip() == "locked"
+    assert host.apply()["changed"] is False
