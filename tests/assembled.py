@@ -98,18 +98,20 @@ def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> A
     return _managed(found) if switch else _unmanaged(found)
 
 
+MANAGER = (
+    "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
+    "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; enabled; preset: enabled)\n"
+    "     Active: active (running) since Mon 2026-11-30 10:00:00 UTC; 1h ago\n"
+)
+
+
 def _managed(machine: Assembled) -> Assembled:
-    status = (
-        "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
-        "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; enabled; preset: enabled)\n"
-        "     Active: active (running) since Mon 2026-11-30 10:00:00 UTC; 1h ago\n"
-    )
     journal = (
         "Nov 30 10:00:00 node01 systemd[1]: Starting nvidia-fabricmanager.service - NVIDIA fabric manager service...\n"
         "Nov 30 10:00:40 node01 nv-fabricmanager[1120]: Connected to 1 node.\n"
         "Nov 30 10:00:41 node01 systemd[1]: Started nvidia-fabricmanager.service - NVIDIA fabric manager service.\n"
     )
-    machine = machine.answered("fabric-manager-unit", status, "written in the layout of systemctl")
+    machine = machine.answered("fabric-manager-unit", MANAGER, "written in the layout of systemctl")
     return machine.answered("fabric-manager", journal, "written in the layout of fabricmanager/journal_ok.log")
 
 

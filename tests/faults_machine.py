@@ -39,7 +39,7 @@ def _direct(way: str) -> Assembled:
     return replace(machine, title=f"8× H100, {way}", plan=plan)
 
 
-def _roce(index: int | None) -> Assembled:
+def roce(index: int | None) -> Assembled:
     """One RoCE port whose address of IPv4 has index 3."""
     fabric = ExpectedFabric(
         ports=("mlx5_1",), rate_gbit=100, link_layer="Ethernet", subnet_manager=False, gid_index=index
@@ -201,7 +201,7 @@ _FABRIC = (
         ),
         {"ib-gpu-direct": ("rebuild", "refused")},
     ),
-    Fault("fixed GID index", "B059", lambda: _roce(1), {"ib-gid": ("", "index 3, the launch files say 1")}),
+    Fault("fixed GID index", "B059", lambda: roce(1), {"ib-gid": ("", "index 3, the launch files say 1")}),
     Fault("ACS bits set above GPUs", "B055", _crossed, {"tuning-acs": ("", "1 of 2 bridges")}),
 )
 _MACHINE = (

@@ -12,11 +12,12 @@ import yaml
 from llmhw_provision.checks import hardware, table
 from llmhw_provision.checks.texts import TEXTS
 from tests.assembled import RAILS, Assembled, NoSample, h100
-from tests.assembled_classes import HEALTHY, pcie
+from tests.assembled_classes import HEALTHY, desktop, pcie
 from tests.assembled_recorded import RECORDED
 from tests.fault import Fault, in_block, in_row
 from tests.faults import FAULTS, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
+from tests.faults_machine import roce
 from tests.faults_table import PAGE, page
 from tests.unit.recordings import SAMPLES, replaced, without
 
@@ -76,6 +77,8 @@ HARMLESS: dict[str, Callable[[], Assembled]] = {
     "two lanes carry the planned rate": _at_200,
     "a node with a job and a plan": lambda: h100().edited("slurm-nodes", "State=IDLE", "State=MIXED+PLANNED"),
     "a fabric manager that nobody starts": _idle_manager,
+    "a RoCE port whose index NCCL finds itself": lambda: roce(None),
+    "a RoCE port with the right index": lambda: roce(3),
     "NVLink counters of the past": lambda: (
         h100()
         .edited("nvlink-errors", "CRC Errors: 7", "CRC Errors: 90")
@@ -92,6 +95,13 @@ HARMLESS: dict[str, Callable[[], Assembled]] = {
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_no_fault_raises_no_alarm(name: str) -> None:
     assert [(one.check, one.status, one.found) for one in findings(HARMLESS[name]()) if one.status != "pass"] == []
+
+
+def test_a_card_at_rest_is_judged_by_what_it_can_do_and_the_report_says_so() -> None:
+    (one,) = (one for one in findings(desktop()) if one.check == "gpu-pcie")
+    assert one.found.startswith("2 GPUs x16, generation 5 within reach; GPU0, GPU1 at rest")
+    (one,) = (one for one in findings(h100()) if one.check == "gpu-pcie")
+    assert one.found == "8 GPUs x16, generation 5"
 
 
 def test_every_check_of_hardware_and_services_is_seen_to_fail() -> None:
