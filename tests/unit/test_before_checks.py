@@ -226,6 +226,13 @@ def test_planned_packages_are_those_of_the_role() -> None:
     config = plan.roles.nvme_raid0.model_copy(update={"volumes": (volume,)})
     plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
     assert set(package_state.planned(plan)) == set(known.values()) - {"xfsprogs"}
+    base = SiteBaseConfig(
+        certificates=(), apt_mirrors=(), dnf_mirrors=(), mirrors_only=False, host_entries=(), time_servers=(),
+        packages=("vim",), users=(), firewall=Firewall(ports=(), sources=()),
+    )  # fmt: skip
+    of_site = plan.model_copy(update={"roles": plan.roles.model_copy(update={"site_base": base})})
+    assert package_state.planned(of_site)[-1] == "vim"
+    assert "vim" not in package_state.planned(of_site.model_copy(update={"os": "Rocky Linux 9.5"}))  # vim-enhanced
 
 
 def preflight(*found: Finding) -> Preflight:
