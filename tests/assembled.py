@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from llmhw_provision.evidence import Evidence, Result
 from llmhw_provision.plan.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
@@ -25,6 +26,7 @@ class NoSample(LookupError):
     """The sample is not in this checkout, and there is no collection beside it."""
 
 
+@cache
 def sample(name: str) -> str:
     """A sample as text; raises NoSample."""
     for folder in (FOLDER / "tools", SAMPLES):
@@ -150,6 +152,7 @@ _FABRIC = ExpectedFabric(ports=RAILS, rate_gbit=400, gpu_direct="dmabuf", cable_
 MATRIX = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
 
 
+@cache
 def h100() -> Assembled:
     """8× H100 with eight rails, storage adapters down by design, Slurm, DCGM, an engine and two environments."""
     services = ExpectedServices(

@@ -255,3 +255,10 @@ def test_the_last_run_is_the_newest_with_a_report(tmp_path: Path) -> None:
 def test_every_runbook_that_is_named_exists() -> None:
     named = {check.runbook for check in table.CHECKS}
     assert {name for name in named if not (RUNBOOKS / f"{name}.md").is_file()} == set()
+
+
+def test_the_list_of_runbooks_names_every_check_that_leads_there() -> None:
+    text = (RUNBOOKS / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[([\w-]+)\]\(\1\.md\) \| (.+) \|$", text, re.MULTILINE)
+    listed = {(page, check) for page, checks in rows for check in checks.split(", ")}
+    assert listed == {(check.runbook, check.id) for check in table.CHECKS}
