@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from llmhw_provision.evidence import Evidence, Result
-from llmhw_provision.plan.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
+from llmhw_provision.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
 from llmhw_provision.plan.model import HostPlan
 from tests import gpu_texts
 from tests.gpu_texts import Cards

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from llmhw_provision.plan.expected import ExpectedGpus
+from llmhw_provision.expected import ExpectedGpus
 from tests import gpu_texts
 from tests.assembled import H100, MATRIX, SWITCHED, Assembled, assembled, full_mesh, h100, sample
 from tests.gpu_texts import Cards

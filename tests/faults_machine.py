@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from llmhw_provision.evidence import Result
-from llmhw_provision.plan.expected import Expected, ExpectedFabric
+from llmhw_provision.expected import Expected, ExpectedFabric
 from tests.assembled import RAILS, Assembled, h100, sample
 from tests.fault import Fault, logged, told
 from tests.unit.recordings import host_plan, recorded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmhw_provision.checks.gpu_views import gpus_of, judged
 from llmhw_provision.checks.model import Check, Outcome, failed, passed, warned
 from llmhw_provision.evidence import Command, Evidence
-from llmhw_provision.plan.expected import ExpectedServices
+from llmhw_provision.expected import ExpectedServices
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import dcgm, systemd
 from llmhw_provision.probes.reading import output, unreadable
