@@ -69,7 +69,9 @@ class Expected(Record):
     gpus: ExpectedGpus | None = None
     fabric: ExpectedFabric | None = None
     services: ExpectedServices | None = None
-    smart: bool = Field(default=False, description="nvme-cli is installed: each NVMe drive is asked for its health")
+    smart: bool = Field(
+        default=False, description="nvme-cli and smartctl are installed: each drive is asked for its health"
+    )
     management_controller: bool = Field(default=False, description="ipmitool is installed and there is a BMC")
     packages: tuple[str, ...] = Field(default=(), description="packages that the system's tool must be able to install")
 
@@ -85,5 +87,5 @@ class HostExpect(Record):
     bridges: bool = Field(default=False, description="PCIe cards are joined by NVLink bridges, two each")
     fabric: ExpectedFabric | None = None
     services: ExpectedServices | None = None
-    smart: bool = Field(default=False, description="nvme-cli is installed: ask each drive for its health")
+    smart: bool = Field(default=False, description="nvme-cli and smartctl are installed: ask each drive")
     management_controller: bool = Field(default=False, description="ipmitool is installed: ask the BMC")

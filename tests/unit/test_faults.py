@@ -17,7 +17,7 @@ from tests.assembled_recorded import RECORDED
 from tests.fault import Fault, in_block, in_row
 from tests.faults import FAULTS, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
-from tests.faults_machine import roce
+from tests.faults_machine import roce, sata
 from tests.faults_table import PAGE, page
 from tests.unit.recordings import SAMPLES, replaced, without
 
@@ -78,6 +78,7 @@ HARMLESS: dict[str, Callable[[], Assembled]] = {
     "a node with a job and a plan": lambda: h100().edited("slurm-nodes", "State=IDLE", "State=MIXED+PLANNED"),
     "a fabric manager that nobody starts": _idle_manager,
     "a RoCE port whose index NCCL finds itself": lambda: roce(None),
+    "a SATA drive that passes its own test": lambda: sata(True),
     "a RoCE port with the right index": lambda: roce(3),
     "NVLink counters of the past": lambda: (
         h100()
