@@ -34,7 +34,7 @@ def built(build: Callable[[], Thing]) -> Thing:
 @pytest.mark.parametrize("build", [*HEALTHY, *RECORDED], ids=lambda build: build.__name__)
 def test_a_healthy_machine_raises_no_alarm(build: Callable[[], Assembled]) -> None:
     machine = built(build)
-    found = findings(machine)
+    found = findings(machine, "standard")
     assert found
     assert [(one.check, one.subject, one.status, one.found) for one in found if one.status != "pass"] == []
 
@@ -124,7 +124,7 @@ def test_the_table_notices_what_is_missed_and_what_is_alarmed() -> None:
     assert row.alarms == ["gpu-power : fail GPU0: 500 W"]
 
 
-ITEMS = list(table.items(h100().plan, "quick"))
+ITEMS = list(table.items(h100().plan, "standard"))
 HARDWARE = [item for item in ITEMS if item.check in hardware.CHECKS]
 
 
@@ -132,7 +132,7 @@ HARDWARE = [item for item in ITEMS if item.check in hardware.CHECKS]
 def test_what_was_not_read_or_is_damaged_never_passes(item: table.Item) -> None:
     machine = h100()
     key = table.judge(item, machine.evidence).evidence
-    assert key in {command.key for command in table.commands(machine.plan, "quick")}
+    assert key in {command.key for command in table.commands(machine.plan, "standard")}
     assert table.judge(item, without(machine.evidence, key)).status == "could-not-run"
     result = machine.evidence.results[key]
     slow = table.judge(item, replaced(machine.evidence, key, replace(result, rc=124, stdout=b"")))
@@ -146,7 +146,7 @@ def test_what_was_not_read_or_is_damaged_never_passes(item: table.Item) -> None:
 def test_the_reading_asks_for_each_thing_once_and_for_all_that_checks_need() -> None:
     for build in HEALTHY:
         machine = build()
-        keys = [command.key for command in table.commands(machine.plan, "quick")]
+        keys = [command.key for command in table.commands(machine.plan, "standard")]
         assert len(keys) == len(set(keys))
         assert set(keys) == set(machine.evidence.results)
 
