@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import plain_lines, rows, unreadable, whole
+from llmhw_provision.probes.reading import json_value, plain_lines, rows, unreadable, whole
 
 SMINFO = Command("sminfo", ("sminfo",), 20)
 HOSTS = Command("ibhosts", ("ibhosts",), 60)
@@ -113,11 +112,7 @@ def _add_link(found: dict[str, object], port: str, values: dict[str, str]) -> No
 def rdma_json(raw: bytes) -> dict[str, object]:
     """As `rdma_facts`, from `rdma -j link`."""
     found: dict[str, object] = {}
-    try:
-        entries = rows(json.loads(raw), "rdma -j link", "links")
-    except ValueError:
-        raise unreadable("rdma -j link", raw[-60:].decode("utf-8", "replace"), "not JSON, or cut off") from None
-    for entry in entries:
+    for entry in rows(json_value("rdma -j link", raw), "rdma -j link", "links"):
         port = whole("rdma -j link", entry.get("port", 1), "port")
         values = {key: str(value) for key, value in entry.items()}
         _add_link(found, f"{values.get('ifname', '')}/{port}", values)

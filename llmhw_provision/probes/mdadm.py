@@ -145,7 +145,7 @@ def _members(values: dict[str, str]) -> tuple[str, ...]:
         match = re.match(r"^MD_DEVICE_(.+)_DEV$", key)
         if match:
             role = values.get(f"MD_DEVICE_{match[1]}_ROLE", "spare")
-            found.append((int(role) if role.isdigit() else 1_000_000, device.removeprefix("/dev/")))
+            found.append((int(role) if role.isdecimal() else 1_000_000, device.removeprefix("/dev/")))
     return tuple(name for _, name in sorted(found))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
 from llmhw_provision.probes.mdadm import parse_mdstat
-from llmhw_provision.probes.reading import plain_lines, unreadable, whole
+from llmhw_provision.probes.reading import last_line, plain_lines, unreadable, whole
 
 _PAIR = re.compile(r"^\s*([A-Z][\w ()/-]*?) : (.*?)\s*$")
 _MEMBER = re.compile(r"^\s*([0-9]+|-)\s+[0-9]+\s+[0-9]+\s+([0-9]+|-)\s+(\S.*?)\s*$")
@@ -53,7 +53,7 @@ def parse(raw: bytes) -> Array:
         elif line.strip():
             raise unreadable("mdadm --detail", line)
     if "Raid Level" not in values or "State" not in values or not below:
-        raise unreadable("mdadm --detail", text[-1], "cut off")
+        raise unreadable("mdadm --detail", last_line(raw), "cut off")
     count = whole("mdadm --detail", values.get("Raid Devices"), "Raid Devices")
     slots = [member for member in members if member[0] != "-"]
     if len(slots) < count:

@@ -186,7 +186,7 @@ def collective(run: Run) -> str:
     if not alg or not bus:
         return ""
     ratio = bus / alg
-    if last.root.isdigit():
+    if last.root.isdecimal():
         return "broadcast" if last.redop in ("", "none") else "reduce"
     if last.redop not in ("", "none"):
         return "all_reduce" if ratio >= 0.99 else "reduce_scatter"

@@ -148,7 +148,7 @@ def _keep(values: dict[Path, str], path: list[tuple[int, str]], line: str, pair:
 
 def _complete(driver: dict[str, str], gpus: dict[str, dict[Path, str]], elided: bool) -> None:
     announced = driver.get("Attached GPUs", "")
-    if announced and (not announced.isdigit() or (not elided and int(announced) != len(gpus))):
+    if announced and (not announced.isdecimal() or (not elided and int(announced) != len(gpus))):
         raise unreadable(_TOOL, f"Attached GPUs: {announced}", f"{len(gpus)} listed: cut off")
     if elided or not driver:
         return

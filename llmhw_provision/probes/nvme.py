@@ -10,7 +10,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds, message
-from llmhw_provision.probes.reading import grouped, json_object, plain_lines, rows, unreadable, whole
+from llmhw_provision.probes.reading import grouped, json_object, last_line, plain_lines, rows, unreadable, whole
 
 LIST = Command("nvme-list", ("nvme", "list", "-o", "json"), 20)
 KELVIN = 273
@@ -61,9 +61,9 @@ def _nested(item: dict[str, Any]) -> list[dict[str, Any]]:
 def table_facts(raw: bytes) -> dict[str, object]:
     """The drives of the table that `nvme list` prints, in both layouts (with and without a Generic column)."""
     text = plain_lines("nvme list", raw)
-    start = next(index for index, line in enumerate(text) if line.startswith("Node "))
+    start = next((index for index, line in enumerate(text) if line.startswith("Node ")), len(text))
     if len(text) < start + 2 or not text[start + 1].startswith("-----"):
-        raise unreadable("nvme list", text[-1], "cut off")
+        raise unreadable("nvme list", last_line(raw), "cut off")
     devices, serials = [], []
     for line in text[start + 2 :]:
         match = _ROW.match(line)

@@ -6,7 +6,7 @@ import re
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import plain_lines, unreadable
+from llmhw_provision.probes.reading import last_line, plain_lines, unreadable
 
 DPKG = Command("dpkg", ("dpkg", "-l"), 20)
 POLICY = Command("apt-policy", ("apt-cache", "policy"), 20)
@@ -51,7 +51,7 @@ def dpkg_facts(raw: bytes) -> dict[str, object]:
         elif below and line.strip():
             raise unreadable("dpkg", line)
     if not below:
-        raise unreadable("dpkg", raw.decode("utf-8", "replace").strip().splitlines()[-1], "cut off")
+        raise unreadable("dpkg", last_line(raw), "cut off")
     return {**versions, "packages": len(versions), "held": held, "broken": broken}
 
 
@@ -65,7 +65,7 @@ def policy_facts(raw: bytes) -> dict[str, object]:
         elif (match := _POLICY.match(line)) and current is not None:
             current[match[1].lower()] = None if match[2] == "(none)" else match[2]
     if not found or any(set(item) != {"installed", "candidate"} for item in found.values()):
-        raise unreadable("apt-cache policy", raw.decode("utf-8", "replace").strip().splitlines()[-1], "cut off")
+        raise unreadable("apt-cache policy", last_line(raw), "cut off")
     result: dict[str, object] = dict(found)
     return result | (dict(next(iter(found.values()))) if len(found) == 1 else {})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from llmhw_provision.probes.reading import lines, unreadable
+from llmhw_provision.probes.reading import lines, short_lines, unreadable
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _PROMPT = re.compile(r"^(?:\S+@\S+\s?)?\S*\$ \S|^\./\w+$")  # the command itself, in a pasted output
@@ -24,7 +24,8 @@ def screen(tool: str, raw: bytes) -> list[str]:
     found = _CONTROL.search(plain)
     if found:
         raise unreadable(tool, repr(plain[max(0, found.start() - 30) : found.end() + 10]), "control characters")
-    found_lines = [line.rstrip() for line in lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))]
+    whole = lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))
+    found_lines = [line.rstrip() for line in short_lines(tool, whole)]
     if found_lines and _PROMPT.match(found_lines[0]):
         del found_lines[0]
     if not any(found_lines):

@@ -10,7 +10,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import json_object, plain_lines, rows, unreadable
+from llmhw_provision.probes.reading import json_object, last_line, plain_lines, rows, unreadable
 
 SINFO = Command("sinfo", ("sinfo", "-N", "-o", "%N %t %G %E"), 20)
 PING = Command("scontrol-ping", ("scontrol", "ping"), 20)
@@ -42,9 +42,9 @@ _KNOWN = (
 def table_facts(raw: bytes) -> dict[str, object]:
     """Node states in the order listed; `state` is the first that is not at work or idle."""
     text = plain_lines("sinfo", raw)
-    names = text[0].split()
+    names = text[0].split() if text else []
     if not names or not set(names) <= _COLUMNS:
-        raise unreadable("sinfo", text[0])
+        raise unreadable("sinfo", last_line(raw))
     found = [_split(line, names) for line in text[1:] if line.strip()]
     states = list(dict.fromkeys(row["STATE"] for row in found if "STATE" in row))
     bare = [state for state in states if state.rstrip("*~#!%$@^-") not in _WORKING]
@@ -119,7 +119,7 @@ def error_facts(raw: bytes) -> dict[str, object]:
 
 
 def _option(raw: bytes) -> dict[str, object]:
-    line = plain_lines("Slurm", raw)[0]
+    line = next(iter(plain_lines("Slurm", raw)), "")
     return {"rc": 1, "error": line.partition(": ")[2]}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import grouped, json_object, plain_lines, table, unreadable, whole
+from llmhw_provision.probes.reading import grouped, json_object, last_line, plain_lines, table, unreadable, whole
 
 _HEALTH = re.compile(r"^SMART (?:overall-health self-assessment test result|Health Status): (\S+)")
 _PAIR = re.compile(r"^([A-Z][\w /()-]*?):\s+(.*?)\s*$")
@@ -67,7 +67,7 @@ def facts(raw: bytes) -> dict[str, object]:
         elif match := _PAIR.match(line):
             values.setdefault(match[1], match[2])
     if "passed" not in found and "Device Model" not in values and "Model Number" not in values:
-        raise unreadable("smartctl", raw.decode("utf-8", "replace").strip().splitlines()[-1], "no health and no model")
+        raise unreadable("smartctl", last_line(raw), "no health and no model")
     for name, key in (("Model Number", "model"), ("Device Model", "model"), ("Serial Number", "serial")):
         if name in values:
             found[key] = values[name]
