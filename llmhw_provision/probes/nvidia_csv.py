@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import output, unreadable
-from llmhw_provision.probes.screen import absent, broken, common, screen, shows
+from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 FIELDS = Command("nvidia-smi-fields", ("nvidia-smi", "--help-query-gpu"), 20)
 _WANTED = (
@@ -49,7 +49,7 @@ class Table:
 
 def parse(raw: bytes) -> Table:
     """The rows; raises ProbeError when a row has another number of cells than the heading."""
-    text = [line for line in screen(_TOOL, raw) if line.strip()]
+    text = [line for line in inforom(screen(_TOOL, raw))[0] if line.strip()]
     found = list(csv.reader(text, skipinitialspace=True))
     heads = [_HEAD.match(cell.strip()) for cell in found[0]] if found else []
     if not heads or not all(heads):
@@ -111,6 +111,9 @@ def facts(raw: bytes) -> dict[str, object]:
         "unreadable": unread,
         "verdict": "fail" if bad or unread else "pass",
     }
+    corrupted = inforom(screen(_TOOL, raw))[1]
+    if corrupted:
+        facts |= {"inforom_corrupted": corrupted, "error": "inforom_corrupted", "verdict": "fail"}
     for name in found.fields:
         cells = {key: _cell(row[name]) for key, row in each.items() if not broken(row[name])}
         if cells:

@@ -37,7 +37,7 @@ def output(evidence: Evidence, key: str) -> bytes:
 
 
 def refuse_numbers_without_end(tool: str, raw: bytes) -> None:
-    """Raises ProbeError for a number of a hundred digits: no tool prints one, and Python counts no further than 4300."""
+    """Raises ProbeError for a number of a hundred digits: no tool prints one, and Python refuses to read 4300."""
     at = raw.translate(_DIGITS_ONLY).find(b"0" * 100)
     if at >= 0:
         raise unreadable(tool, raw[at : at + 40].decode("ascii"), "a number without end")

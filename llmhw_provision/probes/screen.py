@@ -11,6 +11,7 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _PROMPT = re.compile(r"^(?:\S+@\S+\s?)?\S*\$ \S|^\./\w+$")  # the command itself, in a pasted output
 _HEAD = 1 << 20  # an output that has not shown its form in a mebibyte is none of ours
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_INFOROM = re.compile(r"^WARNING: infoROM is corrupted at gpu (\S+)$", re.I)
 _NOTHING = {"n/a", "[n/a]", "not supported", "[not supported]", "[not found]", "not available", "none", ""}
 _BROKEN = re.compile(r"ERR!|Unknown Error|GPU requires reset|GPU is lost|Insufficient Permissions", re.I)
 
@@ -31,6 +32,12 @@ def screen(tool: str, raw: bytes) -> list[str]:
     if not any(found_lines):
         raise unreadable(tool, "", "no output")
     return found_lines
+
+
+def inforom(text: list[str]) -> tuple[list[str], list[str]]:
+    """nvidia-smi's lines without the warnings below them, and the GPUs whose infoROM is said to be corrupted."""
+    found = [match for match in map(_INFOROM.match, text) if match]
+    return [line for line in text if not _INFOROM.match(line)], [match[1] for match in found]
 
 
 def shows(pattern: str) -> Callable[[bytes], bool]:

@@ -16,6 +16,7 @@ _NVME = {
     "media_errors": "Media and Data Integrity Errors",
     "percent_used": "Percentage Used",
     "avail_spare": "Available Spare",
+    "spare_threshold": "Available Spare Threshold",
     "unsafe_shutdowns": "Unsafe Shutdowns",
     "power_on_hours": "Power On Hours",
 }
@@ -40,7 +41,15 @@ def json_facts(raw: bytes) -> dict[str, object]:
     status = document.get("smart_status")
     if isinstance(status, dict) and isinstance(status.get("passed"), bool):
         found |= {"passed": status["passed"], "verdict": "pass" if status["passed"] else "fail"}
-    return found | _temperature(document) | _log(document.get("nvme_smart_health_information_log"))
+    return _judged(found | _temperature(document) | _log(document.get("nvme_smart_health_information_log")))
+
+
+def _judged(found: dict[str, object]) -> dict[str, object]:
+    """A drive that calls itself healthy fails by its own counters: warning bits, lost data, spare below threshold."""
+    counters = ("critical_warning", "media_errors")
+    spare, least = found.get("avail_spare"), found.get("spare_threshold")
+    worn = isinstance(spare, int) and isinstance(least, int) and spare < least
+    return found | ({"verdict": "fail"} if worn or any(found.get(name) for name in counters) else {})
 
 
 def _temperature(document: dict[str, Any]) -> dict[str, object]:
@@ -52,6 +61,7 @@ def _log(log: object) -> dict[str, object]:
     if not isinstance(log, dict):
         return {}
     names = {"media_errors": "media_errors", "percent_used": "percentage_used", "avail_spare": "available_spare"}
+    names |= {"spare_threshold": "available_spare_threshold", "unsafe_shutdowns": "unsafe_shutdowns"}
     names |= {"critical_warning": "critical_warning", "power_on_hours": "power_on_hours"}
     return {key: whole("smartctl", log.get(name), name) for key, name in names.items() if name in log}
 
@@ -77,7 +87,7 @@ def facts(raw: bytes) -> dict[str, object]:
             found[key] = grouped("smartctl", digits[0] if digits else values[name], name)
     if re.match(r"^0x[0-9a-fA-F]+$", values.get("Critical Warning", "")):
         found["critical_warning"] = int(values["Critical Warning"], 16)
-    return found
+    return _judged(found)
 
 
 FORMATS = (

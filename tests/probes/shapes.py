@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import yaml
 
 from llmhw_provision.probes.registry import form_of
-from tests.unit import test_probe_forms, test_probe_gpu_text
+from tests.unit import test_probe_forms, test_probe_gpu_text, test_probe_variants
 from tests.unit.recordings import FOLDER, SAMPLES
 
 # What is repeated without end behind, or in the middle of, an output that begins as its tool's does.
@@ -31,7 +32,21 @@ FILLERS = (
     b"=",
     b"| ",
 )
-FILLERS += (b"1 ", b"1,", b": ", b"x=", b"\x1b[", b"\x1b[4m", b"GPU ", b"\xc3\xa4", b"...", b"\\", b"a:\n", b"#\n")
+FILLERS += (
+    b"| ",
+    b"1 ",
+    b"1,",
+    b": ",
+    b"x=",
+    b"\x1b[",
+    b"\x1b[4m",
+    b"GPU ",
+    b"\xc3\xa4",
+    b"...",
+    b"\\",
+    b"a:\n",
+    b"#\n",
+)
 # The same words in other languages, and numbers as they are written there.
 _TRANSLATED = (
     (b"not found", b"nicht gefunden"),
@@ -56,11 +71,10 @@ def seeds() -> dict[str, bytes]:
     folder = SAMPLES if (SAMPLES / "index.yaml").exists() else FOLDER / "tools"
     names = [str(item["file"]) for item in yaml.safe_load((folder / "index.yaml").read_text())["samples"]]
     found = {name: (folder / name).read_bytes() for name in names}
-    for module in (test_probe_forms, test_probe_gpu_text):
-        texts = {key: value for key, value in vars(module).items() if key.isupper()}
-        found |= {
-            f"{Path(module.__file__).stem}.{key}": text.encode() for key, text in texts.items() if isinstance(text, str)
-        }
+    for module in (test_probe_forms, test_probe_gpu_text, test_probe_variants):
+        texts = {key: value for key, value in vars(module).items() if key.isupper() and isinstance(value, str)}
+        found |= {f"{module.__name__}.{key}": text.encode() for key, text in texts.items()}
+    found["smartctl"] = json.dumps(test_probe_forms.SMARTCTL_JSON, indent=2).encode()
     return {name: raw for name, raw in found.items() if form_of(raw) is not None}
 
 
@@ -140,12 +154,7 @@ def _drop_word(raw: bytes, chance: random.Random) -> bytes:
 
 
 def _decimal_commas(raw: bytes, _: random.Random) -> bytes:
-    return b"".join(
-        b","
-        if raw[at : at + 1] == b"." and raw[at - 1 : at].isdigit() and raw[at + 1 : at + 2].isdigit()
-        else raw[at : at + 1]
-        for at in range(len(raw))
-    )
+    return re.sub(rb"(?<=[0-9])\.(?=[0-9])", b",", raw)
 
 
 def _translate(raw: bytes, _: random.Random) -> bytes:
@@ -155,54 +164,37 @@ def _translate(raw: bytes, _: random.Random) -> bytes:
 
 
 def _digits(raw: bytes, chance: random.Random) -> bytes:
-    """One number becomes another kind: huge, negative, empty, text, with exponent, Unicode digits."""
-    places = [at for at in range(len(raw)) if raw[at : at + 1].isdigit()]
+    """A digit becomes what no number holds: thousands of digits, a sign, a superscript, another script, a word."""
+    places = [found.start() for found in re.finditer(rb"[0-9]", raw)]
     if not places:
         return raw
     at = chance.choice(places)
-    other = chance.choice(
-        (
-            b"9" * 400,
-            b"9" * 5000,
-            b"-1",
-            b"",
-            b"x",
-            b"1e999",
-            "٣".encode(),
-            "²".encode(),
-            b"nan",
-            b"null",
-            b"[]",
-            b"0x1F",
-        )
-    )
-    return raw[:at] + other + raw[at + 1 :]
+    return raw[:at] + chance.choice(_NUMBERS) + raw[at + 1 :]
 
 
 def _json_kind(raw: bytes, chance: random.Random) -> bytes:
     """One JSON value, or what looks like one, becomes another kind."""
-    places = [at for at in range(len(raw)) if raw[at : at + 2] in (b": ", b":[", b":{", b':"')]
+    places = [found.span(1) for found in re.finditer(rb":([^,\n}]+)", raw)]
     if not places:
         return raw
-    at = chance.choice(places) + 1
-    end = next((end for end in range(at, len(raw)) if raw[end : end + 1] in b",\n}"), len(raw))
-    return (
-        raw[:at]
-        + chance.choice((b" null", b" []", b" {}", b' ""', b" true", b" -1", b" 1.5", b' "x"', b" [null]"))
-        + raw[end:]
-    )
+    start, end = chance.choice(places)
+    return raw[:start] + chance.choice(_VALUES) + raw[end:]
 
 
-_WAYS = (
-    _cut,
-    _behead,
-    _crlf,
-    _insert,
-    _drop_line,
-    _double_line,
-    _drop_word,
-    _decimal_commas,
-    _translate,
-    _digits,
-    _json_kind,
+_NUMBERS = (
+    b"9" * 400,
+    b"9" * 5000,
+    b"-1",
+    b"",
+    b"x",
+    b"1e999",
+    "٣".encode(),
+    "²".encode(),
+    b"nan",
+    b"null",
+    b"[]",
+    b"0x1F",
 )
+_VALUES = (b" null", b" []", b" {}", b' ""', b" true", b" -1", b" 1.5", b' "x"', b" [null]", b" NaN", b" [{}]")
+_WAYS = (_cut, _behead, _crlf, _insert, _drop_line, _double_line, _drop_word)
+_WAYS += (_decimal_commas, _translate, _digits, _json_kind)

@@ -1,0 +1,291 @@
+"""Layouts of other versions of the tools, written after their sources and recordings: read right, or not at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llmhw_provision.probes.reading import ProbeError
+from llmhw_provision.probes.registry import facts_of, form_of
+
+PERFTEST_MIB = """                    RDMA_Write Bidirectional BW Test
+ Dual-port       : OFF          Device         : mlx5_0
+ Link type       : IB
+ #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+ 65536      5000             46303.10            46302.22                 0.740836
+---------------------------------------------------------------------------------------
+"""
+PERFTEST_QOS = """ #bytes    #sl      #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      3           5000           389.10            388.42                 0.740836
+---------------------------------------------------------------------------------------
+"""
+PERFTEST_JSON = """{
+"test_info": {
+"test": "RDMA_Write_BW_Test",
+"Device": "mlx5_0"
+},
+"results": {
+"MsgSize": 65536,
+"n_iterations": 5000,
+"BW_peak": 389.10,
+"BW_average": 388.42,
+"MsgRate": 0.740836
+}
+}
+"""
+PERFTEST_LATENCY_JSON = """{
+"test_info": {
+"test": "RDMA_Write_Latency_Test"
+},
+"results": {
+"MsgSize": 2,
+"n_iterations": 1000,
+"t_min": 0.97,
+"t_max": 4.10,
+"t_typical": 1.01,
+"t_avg": 1.02
+}
+}
+"""
+_GPU = "| {}      | Name: NVIDIA H100 80GB HBM3                                            |\n"
+_REST = (
+    "|        | PCI Bus ID: 00000000:{}B:00.0                                           |\n"
+    "|        | Device UUID: GPU-00000000-0000-0000-0000-00000000000{}                  |\n"
+    "+--------+------------------------------------------------------------------------+\n"
+)
+_TABLE = (
+    "+--------+------------------------------------------------------------------------+\n"
+    "| GPU ID | Device Information                                                     |\n"
+    "+--------+------------------------------------------------------------------------+\n"
+)
+DISCOVERY = (
+    "2 GPUs found (Active).\nNote: Use -a flag to show all GPUs, including those that are not active.\n" + _TABLE
+)
+DISCOVERY += _GPU.format(0) + _REST.format(1, 0) + _GPU.format(1) + _REST.format(4, 1)
+DISCOVERY += "4 NvSwitches found.\n+-----------+\n| Switch ID |\n+-----------+\n| 0         |\n+-----------+\n"
+DISCOVERY += "0 ConnectX found.\n0 CPUs found.\n"
+LINK_STATUS = """+----------------------+
+|  NvLink Link Status  |
++----------------------+
+GPUs:
+    gpuId 0:
+        U U D U
+    Link Entities: 0:0000 1:0256 2:0512
+                   3:0768
+NvSwitches:
+    No NvSwitches found.
+
+Key: Up=U, Down=D, Disabled=X, Not Supported=_
+"""
+LINK_ERRORS = """+-----------------------------+------------------------------------------------+
+| NVLINK Error Counts                                                          |
+| GPU 0                                                                        |
++=============================+================================================+
+| Link 0                      |                                                |
+| -> CRC FLIT Error           | 0                                              |
+| -> Replay Error             | 3                                              |
++-----------------------------+------------------------------------------------+
+"""
+HEALTH = """+---------------------------+----------------------------------------------------------+
+| Health Monitor Report                                                                |
++===========================+==========================================================+
+| Overall Health            | Warning                                                  |
+| GPU                       |                                                          |
+| -> 0                      | Warning                                                  |
++---------------------------+----------------------------------------------------------+
+"""
+DIAG_4_JSON = json.dumps(
+    {
+        "DCGM Diagnostic": {
+            "test_categories": [
+                {
+                    "category": "Hardware",
+                    "tests": [
+                        {
+                            "name": "eud",
+                            "results": [
+                                {"entity_group": "GPU", "entity_group_id": 1, "entity_id": 0, "status": "Pass"},
+                                {"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Fail"},
+                            ],
+                            "test_summary": {"status": "Fail"},
+                        },
+                        {"name": "memory", "results": [], "test_summary": {"status": "Fail"}},
+                    ],
+                }
+            ]
+        },
+        "metadata": {"version": "4.5.0", "Driver Version Detected": "580.126.09"},
+    },
+    indent=2,
+)
+NVIDIA_384 = """Mon Nov 30 10:00:00 2026
++-----------------------------------------------------------------------------+
+| NVIDIA-SMI 384.81                 Driver Version: 384.81                    |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  Tesla V100-SXM2...  On   | 0000:06:00.0     Off |                    0 |
+| N/A   36C    P0    44W / 300W |     10MiB / 16152MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+"""
+INFOROM = "WARNING: infoROM is corrupted at gpu 0000:06:00.0\n"
+NCCL = """# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 34359738368 step: 2(factor) warmup iters: 5 iters: 20
+# Reducing maxBytes to 25571491840 due to memory limitation
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+  1073741824     268435456     float     sum      -1   4053.3  264.90  463.58      0   4057.4  264.64  463.12      0
+ 17179869184    4294967296     float     sum      -1    62000  277.10  484.92      0    62010  277.05  484.84      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 474.115
+#
+"""
+NCCL_JSON = json.dumps(
+    {
+        "version": 1,
+        "start_time": "2026-11-30T10:00:00",
+        "args": ["/opt/nccl-tests/build/all_reduce_perf", "-J", "out.json"],
+        "config": {"nthreads": 1, "ngpus": 1, "minimum_bytes": 1024, "maximum_bytes": 1024, "step_factor": 2},
+        "results": [
+            {
+                "size": 1024,
+                "count": 256,
+                "redop": "sum",
+                "root": "-1",
+                "out_of_place": {"alg_bw": 1.5, "bus_bw": 2.5, "nwrong": 0.0},
+                "in_place": {"alg_bw": 1.5, "bus_bw": 2.25, "nwrong": 0.0},
+            }
+        ],
+        "out_of_bounds": {"count": 0, "okay": True},
+        "average_bus_bandwidth": {"bandwidth": 2.375, "okay": "unchecked"},
+    },
+    separators=(",", ":"),
+)
+SHMOO = """[CUDA Bandwidth Test] - Starting...
+Running on...
+
+ Device 0: Tesla V100-PCIE-32GB
+ Shmoo Mode
+
+bandwidthTest-H2D-Pinned, Bandwidth = 12.1 GB/s, Time = 0.00137 s, Size = 16776192 bytes, NumDevsUsed = 1
+bandwidthTest-H2D-Pinned, Bandwidth = 12.3 GB/s, Time = 0.00546 s, Size = 67186688 bytes, NumDevsUsed = 1
+Result = PASS
+"""
+FIO_TEXT = """seqread: (g=0): rw=read, bs=(R) 1024KiB-1024KiB, (W) 1024KiB-1024KiB, (T) 1024KiB-1024KiB, ioengine=libaio
+...
+fio-3.36
+Starting 8 processes
+
+seqread: (groupid=0, jobs=8): err= 0: pid=4711: Mon Nov 30 10:00:00 2026
+  read: IOPS=88.1k, BW=86.0GiB/s (92.4GB/s)(5163GiB/60006msec)
+
+Run status group 0 (all jobs):
+   READ: bw=86.0GiB/s (92.4GB/s), 86.0GiB/s-86.0GiB/s (92.4GB/s-92.4GB/s), io=5163GiB (5544GB), run=60006-60006msec
+
+Disk stats (read/write):
+    md0: ios=5286912/0, merge=0/0, ticks=0/0, in_queue=0, util=0.00%
+"""
+DMESG_ISO = (
+    "kern  :warn  : 2026-11-30T10:00:00,285060+00:00 NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
+    "kern  :err   : 2026-11-30T10:00:01,000000+00:00 nvidia: module verification failed: signature and/or required key "
+    "missing - tainting kernel\n"
+)
+KMSG = "6,3964,206764307,-;nvidia-nvswitch2: open\n4,3965,206764310,-;NVRM: Xid (PCI:0000:9b:00): 63, Row Remapper\n"
+SMART_WORN = json.dumps(
+    {
+        "smartctl": {"version": [7, 3], "exit_status": 0},
+        "model_name": "VENDOR",
+        "smart_status": {"passed": True},
+        "nvme_smart_health_information_log": {
+            "critical_warning": 0,
+            "available_spare": 5,
+            "available_spare_threshold": 10,
+        },
+    }
+)
+MLXLINK_JSON = json.dumps(
+    {
+        "result": {
+            "output": {
+                "Operational Info": {
+                    "State": "Active",
+                    "Physical state": "LinkUp",
+                    "Speed": "IB-NDR",
+                    "Width": "4x",
+                },
+                "Troubleshooting Info": {"Status Opcode": "0", "Recommendation": "No issue was observed"},
+            }
+        }
+    }
+)
+RDMA_JSON = '[{"ifindex":0,"ifname":"mlx5_0","port":1,"state":"ACTIVE","physical_state":"LINK_UP","netdev":"ib0"}]\n'
+SMINFO = "sminfo: sm lid 1 sm guid 0xe8ebd30300a1b2c3, activity count 12345 priority 14 state 3 SMINFO_MASTER\n"
+CARDS = "mlx5_0 port 1 ==> ibp24s0 (Down)\n"
+CASES: dict[str, tuple[str, str, dict[str, object]]] = {
+    "MiB/sec": (PERFTEST_MIB, "perftest", {"mib_s": 46302.22, "gbps": 388.41, "size": 65536}),
+    "service level": (PERFTEST_QOS, "perftest table", {"gbps": 388.42, "size": 65536}),
+    "perftest JSON": (PERFTEST_JSON, "perftest --out_json", {"average": 388.42, "peak": 389.1}),
+    "perftest latency JSON": (PERFTEST_LATENCY_JSON, "perftest --out_json", {"lat_us": 1.01, "size": 2}),
+    "DCGM 4.6 discovery": (DISCOVERY, "dcgmi discovery", {"nvswitches": 4, "inactive_gpus": True}),
+    "link entities": (LINK_STATUS, "dcgmi nvlink --link-status", {"down": 1, "up": 3, "verdict": "fail"}),
+    "link errors": (LINK_ERRORS, "dcgmi nvlink -e", {"errors": 3, "nonzero": {"Link 0": {"Replay Error": 3}}}),
+    "health": (HEALTH, "dcgmi health", {"overall_health": "Warning", "verdict": "warn"}),
+    "DCGM 4 JSON": (DIAG_4_JSON, "dcgmi diag -j", {"fail": ["eud CPU0", "memory"], "dcgm": "4.5.0", "verdict": "fail"}),
+    "driver 384": (NVIDIA_384, "nvidia-smi", {"driver": "384.81", "cuda": None, "gpus": ["GPU0"]}),
+    "damaged infoROM": (
+        NVIDIA_384 + INFOROM,
+        "nvidia-smi",
+        {"error": "inforom_corrupted", "inforom_corrupted": ["0000:06:00.0"], "verdict": "fail"},
+    ),
+    "less memory": (NCCL, "nccl-tests", {"complete": True, "verdict": "pass", "max_size": 17179869184}),
+    "nccl JSON": (NCCL_JSON, "nccl-tests -J", {"complete": True, "avg_busbw": 2.375, "nwrong": 0}),
+    "shmoo": (SHMOO, "bandwidthTest", {"h2d": 12.3, "verdict": "pass"}),
+    "fio text": (FIO_TEXT, "fio", {"read_bw_bytes": 92_400_000_000, "gb_s": 92.4, "jobs": 1, "verdict": "pass"}),
+    "dmesg -x --time-format=iso": (DMESG_ISO, "dmesg", {"xids": [79], "fallen_off_bus": ["0000:9b:00"], "errors": []}),
+    "/dev/kmsg": (KMSG, "dmesg", {"xids": [63], "verdict": "warn"}),
+    "worn drive": (SMART_WORN, "smartctl -j", {"passed": True, "avail_spare": 5, "verdict": "fail"}),
+    "mlxlink JSON": (MLXLINK_JSON, "mlxlink --json", {"width": "4x", "verdict": "pass"}),
+    "rdma JSON": (RDMA_JSON, "rdma -j link", {"mlx5_0": "ACTIVE", "mlx5_0.netdev": "ib0"}),
+    "sminfo": (SMINFO, "sminfo", {"sm_lid": 1, "state": "MASTER"}),
+    "ibdev2netdev": (CARDS, "ibdev2netdev", {"mlx5_0": "ibp24s0"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_variant(name: str) -> None:
+    text, form, expected = CASES[name]
+    found = form_of(text.encode())
+    assert found is not None
+    assert found.name == form
+    facts = facts_of(text.encode())
+    assert {key: facts.get(key, "(missing)") for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (NCCL.replace("25571491840", "255714918400"), "complete"),  # the memory would have sufficed for 32 GiB
+        (NCCL.replace("# Reducing maxBytes to 25571491840 due to memory limitation\n", ""), "complete"),
+    ],
+)
+def test_a_run_without_its_last_size_is_incomplete(text: str, why: str) -> None:
+    assert facts_of(text.encode())[why] is False
+    assert facts_of(text.encode())["verdict"] == "error: incomplete"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PERFTEST_MIB.replace("MiB/sec", "Mpps"),
+        FIO_TEXT + FIO_TEXT,
+        FIO_TEXT.partition("Run status")[0],
+        NCCL_JSON.replace('"nwrong":0.0', '"nwrong":"nan"'),
+        NCCL_JSON.replace("2.5", "NaN"),
+        NCCL.replace("463.58", "9" * 5000),
+        NVIDIA_384.replace("N/A   36C", "a" * 70000),
+        RDMA_JSON.replace("[{", "[" * 100_000 + "{"),
+    ],
+)
+def test_what_is_not_read(text: str) -> None:
+    with pytest.raises(ProbeError, match="could not read"):
+        facts_of(text.encode())
