@@ -88,6 +88,7 @@ PROOFS = {
             "llmhw_provision/cli/apply.py",
             "llmhw_provision/connection.py",
             "llmhw_provision/evidence.py",
+            "llmhw_provision/evidence_file.py",
             "llmhw_provision/first_contact.py",
             "playbooks",
             "tests/containers",

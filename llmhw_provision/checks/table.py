@@ -12,6 +12,7 @@ from llmhw_provision.checks import (
     base,
     disks,
     filesystems,
+    hardware,
     host,
     in_use,
     memory_fs,
@@ -43,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     *filesystems.CHECKS,
     *volume_watch.CHECKS,
     *memory_fs.CHECKS,
+    *hardware.CHECKS,
 )
 
 
@@ -93,7 +95,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
     found.append(folders.stat_command(tuple(paths)))
-    return tuple(found)
+    return (*found, *hardware.commands(plan))
 
 
 def _before(plan: HostPlan) -> tuple[Command, ...]:
@@ -104,6 +106,8 @@ def _before(plan: HostPlan) -> tuple[Command, ...]:
         *packages.COMMANDS,
         *((packages.candidates_command(names),) if names else ()),
         *readiness_probes.COMMANDS,
+        *package_state.commands(plan),
+        *hardware.before(plan),
         readiness_probes.CLOCK,  # last: it is compared with the time at which the answer came
     )
 
@@ -149,4 +153,5 @@ def judge_all(plan: HostPlan, evidence: Evidence, level: Level) -> tuple[Finding
 
 def _key(item: Item) -> str:
     mount = next((entry.mount for entry in volumes(item.host) if entry.name == item.subject), item.subject)
-    return item.check.evidence.format(mount=mount)
+    disk = next((entry.by_id for entry in item.host.disks if entry.serial == item.subject), item.subject)
+    return item.check.evidence.format(mount=mount, disk=disk, subject=item.subject)

@@ -17,7 +17,8 @@ from llmhw_provision.cli.options import become_password, site_folder
 from llmhw_provision.connection import ssh_config_path
 from llmhw_provision.documents import dump_json, read
 from llmhw_provision.errors import InputError
-from llmhw_provision.evidence import Evidence, load, read_site, save
+from llmhw_provision.evidence import Evidence, read_site
+from llmhw_provision.evidence_file import load, save
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.report.build import build_report
 from llmhw_provision.report.folder import write_report

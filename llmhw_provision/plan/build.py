@@ -10,6 +10,7 @@ from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionE
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import plan_base
 from llmhw_provision.plan.gpu_memory import gpu_notes
+from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
@@ -102,6 +103,7 @@ def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> t
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
             creates=(*storage.creates, *base.creates, *tuning.creates),
             erases=storage.erases,
+            expected=expected_of(machine),
         ),
         (*notes, *base.notes, *tuning.notes, *storage.notes, *(_reboot_notes(host.name) if arrays else ())),
     )

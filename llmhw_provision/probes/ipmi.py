@@ -17,7 +17,7 @@ EVENTS = Command("ipmi-sel", ("ipmitool", "sel", "list"), 60)
 COMMANDS = (SENSORS, EVENTS)
 
 _STATUS = ("ok", "ns", "nc", "cr", "nr", "us", "lnc", "lcr", "lnr", "unc", "ucr", "unr", "na")
-_FAULTY = ("nc", "cr", "nr", "lnc", "lcr", "lnr", "unc", "ucr", "unr")
+FAULTY = ("nc", "cr", "nr", "lnc", "lcr", "lnr", "unc", "ucr", "unr")
 _SUPPLY = re.compile(r"^(PS|PSU|PWS|Power Supply|Pwr Supply)[ _-]?[0-9]", re.IGNORECASE)
 _WORDS = re.compile(r"Failure detected|Predictive failure|AC lost|lost or out-of-range|Config Error|Inactive", re.I)
 _PRESENT = 0x01
@@ -68,7 +68,7 @@ def sensor_facts(raw: bytes) -> dict[str, object]:
     found: dict[str, object] = {
         "sensors": [sensor.name for sensor in sensors],
         "psu_fault": supplies,
-        "bad": [one.name for one in sensors if one.status in _FAULTY or one.supply_fault],
+        "bad": [one.name for one in sensors if one.status in FAULTY or one.supply_fault],
     }
     for status in _STATUS:
         found[status] = [sensor.name for sensor in sensors if sensor.status == status]

@@ -16,12 +16,13 @@ from llmhw_provision.probes.reading import output, unreadable
 from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 FIELDS = Command("nvidia-smi-fields", ("nvidia-smi", "--help-query-gpu"), 20)
-_WANTED = (
-    "index,name,uuid,serial,pci.bus_id,driver_version,vbios_version,memory.total,pstate,persistence_mode,"
-    "mig.mode.current,ecc.mode.current,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,"
-    "pcie.link.width.max,temperature.gpu,power.draw,power.limit"
+WANTED = (
+    *("index", "name", "uuid", "serial", "pci.bus_id", "driver_version", "vbios_version", "memory.total", "pstate"),
+    *("persistence_mode", "mig.mode.current", "ecc.mode.current"),
+    *("pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max"),
+    *("temperature.gpu", "power.draw", "power.limit"),
 )
-QUERY = Command("nvidia-smi-gpus", ("nvidia-smi", f"--query-gpu={_WANTED}", "--format=csv"), 60)
+QUERY = Command("nvidia-smi-gpus", ("nvidia-smi", f"--query-gpu={','.join(WANTED)}", "--format=csv"), 60)
 COMMANDS = (FIELDS, QUERY)
 _TOOL = "nvidia-smi CSV"
 _HEAD = re.compile(r"^([a-zA-Z][\w]*(?:\.[\w]+)*)(?: \[([^\]]+)\])?$")

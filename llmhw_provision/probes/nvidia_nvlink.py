@@ -12,6 +12,7 @@ from llmhw_provision.probes.screen import common, screen, shows
 
 STATUS = Command("nvlink-status", ("nvidia-smi", "nvlink", "-s"), 60)
 ERRORS = Command("nvlink-errors", ("nvidia-smi", "nvlink", "-e"), 60)
+ERRORS_LATER = Command("nvlink-errors-later", ERRORS.argv, 60)  # counters are judged by what they gained
 COMMANDS = (STATUS, ERRORS)
 _TOOL = "nvidia-smi nvlink"
 _GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: (\S+)\))?$")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from llmhw_provision.evidence import Command, Evidence
+from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
-from llmhw_provision.probes.reading import output, unreadable
+from llmhw_provision.probes.reading import unreadable
 from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 COMMAND = Command("nvidia-smi-q", ("nvidia-smi", "-q"), 90)
@@ -208,9 +208,9 @@ def facts(raw: bytes) -> dict[str, object]:
     return facts
 
 
-def query(evidence: Evidence) -> Query:
-    """Everything the host's driver says of its GPUs."""
-    return parse(output(evidence, COMMAND.key))
+def by_gpu(raw: bytes) -> dict[str, dict[str, object]]:
+    """The facts of each GPU by bus id; what a tool could not read is missing, what a card does not have is `N/A`."""
+    return {bus: _facts_of(values)[0] for bus, values in parse(raw).gpus.items()}
 
 
 FORMATS: tuple[Format, ...] = (

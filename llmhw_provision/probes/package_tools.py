@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from llmhw_provision.evidence import Command
+from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import last_line, plain_lines, unreadable
+from llmhw_provision.probes.reading import last_line, output, plain_lines, unreadable
 
 DPKG = Command("dpkg", ("dpkg", "-l"), 20)
 POLICY = Command("apt-policy", ("apt-cache", "policy"), 20)
@@ -78,6 +78,25 @@ def _refusal(tool: str, raw: bytes, causes: tuple[tuple[str, re.Pattern[str]], .
     name, match = next(iter(found.items()))
     what = next((group for group in match.groups() if group), "")
     return {"error": name, "what": what.strip(), "errors": list(found)}
+
+
+def solve_command(names: tuple[str, ...]) -> Command:
+    """Asks the system's tool whether it could install `names`, without installing anything."""
+    ask = (
+        'if command -v apt-get >/dev/null; then apt-get -s -q -o Debug::NoLocking=1 install -- "$@"; '
+        'else dnf -q --assumeno install "$@"; fi 2>&1; true'
+    )
+    return Command("package-solution", ("sh", "-c", ask, "sh", *names), 120)
+
+
+def solution(evidence: Evidence) -> dict[str, object]:
+    """Why the tool refuses: `error` and `what` it is about; empty when it would install them."""
+    raw = output(evidence, "package-solution")
+    found = next((form for form in FORMATS if form.name.endswith("refusal") and form.recognise(raw)), None)
+    if found is None:
+        plain_lines("package tool", raw)
+        return {}
+    return found.facts(raw)
 
 
 FORMATS = (

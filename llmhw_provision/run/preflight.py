@@ -16,7 +16,8 @@ from llmhw_provision.checks.table import commands, judge_all
 from llmhw_provision.checks.views import volume_names
 from llmhw_provision.documents import Record, dump_json, write_atomic
 from llmhw_provision.errors import InputError, Problem
-from llmhw_provision.evidence import Evidence, read_site, save
+from llmhw_provision.evidence import Evidence, read_site
+from llmhw_provision.evidence_file import save
 from llmhw_provision.run import folder, lock, outcome, process
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.orders import Order

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from llmhw_provision.errors import InputError, MachineError
-from llmhw_provision.evidence import Command, Evidence, Result, load, parse_frames, read, read_site, save, script
+from llmhw_provision.evidence import Command, Evidence, Result, parse_frames, read, read_site, script
+from llmhw_provision.evidence_file import load, save
 from llmhw_provision.site import Host, Site
 from tests.unit.recordings import recorded
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from llmhw_provision.cli import main
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError
-from llmhw_provision.evidence import load
+from llmhw_provision.evidence_file import load
 from tests.unit.recordings import FOLDER, plan, recorded
 
 MARK = "REHEARSAL, not a measurement"
