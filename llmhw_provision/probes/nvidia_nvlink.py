@@ -78,8 +78,11 @@ def parse(raw: bytes) -> tuple[Gpu, ...]:
             raise unreadable(_TOOL, line)
     if not found:
         raise unreadable(_TOOL, "", "no GPU")
+    most: dict[str, int] = {}
     for one in found:
-        _whole(one, found)
+        most[one.name] = max(len(one.listed()), most.get(one.name, 0))
+    for one in found:
+        _whole(one, most[one.name])
     return tuple(found)
 
 
@@ -103,8 +106,8 @@ def _read(gpu: Gpu, link: int, said: str, line: str) -> None:
         raise unreadable(_TOOL, line)
 
 
-def _whole(gpu: Gpu, all_gpus: list[Gpu]) -> None:
-    """Raises ProbeError when links are missing: numbers start at 0 without gap, peers of one kind list equally many."""
+def _whole(gpu: Gpu, most: int) -> None:
+    """Raises ProbeError when links are missing: numbers start at 0 without gap, peers of one kind list `most` of them."""
     if gpu.message:
         return
     links = gpu.listed()
@@ -112,7 +115,6 @@ def _whole(gpu: Gpu, all_gpus: list[Gpu]) -> None:
         return  # links without a peer are left out
     if links != set(range(len(links))) or not links:
         raise unreadable(_TOOL, f"GPU {gpu.index}: links {sorted(links)}", "links are missing")
-    most = max(len(other.listed()) for other in all_gpus if other.name == gpu.name)
     known = next((count for kind, count in _LISTED if kind.search(gpu.name)), most)
     if len(links) < max(most, known):
         raise unreadable(_TOOL, f"GPU {gpu.index}: {len(links)} of {max(most, known)} links", "cut off")
