@@ -107,7 +107,7 @@ def _read(gpu: Gpu, link: int, said: str, line: str) -> None:
 
 
 def _whole(gpu: Gpu, most: int) -> None:
-    """Raises ProbeError when links are missing: numbers start at 0 without gap, peers of one kind list `most` of them."""
+    """Raises ProbeError when links are missing: numbers begin at 0, peers of one kind list `most`."""
     if gpu.message:
         return
     links = gpu.listed()
