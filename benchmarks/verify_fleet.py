@@ -42,7 +42,8 @@ class Cost:
     def row(self) -> str:
         """A row of the table."""
         spent = f"{self.seconds:.1f} | {self.seconds / self.hosts:.2f} | {self.cpu:.1f} | {self.cpu / self.hosts:.2f}"
-        return f"| {self.hosts} | {self.connection} | {spent} | {self.sessions:.1f} | {self.logins:.1f} | {self.findings} |"
+        asked = f"{self.sessions:.1f} | {self.logins:.1f} | {self.findings}"
+        return f"| {self.hosts} | {self.connection} | {spent} | {asked} |"
 
     def beyond(self) -> bool:
         """Whether a limit is passed."""

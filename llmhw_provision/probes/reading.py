@@ -10,7 +10,7 @@ from typing import Any
 from llmhw_provision.errors import MachineError
 from llmhw_provision.evidence import Evidence
 
-LONGEST_LINE = 1 << 16
+LONGEST_LINE, MOST_LINES = 1 << 16, 2_000_000
 _NUMBER = re.compile(r"^[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$")
 _DIGITS_ONLY = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -56,6 +56,9 @@ def lines(tool: str, raw: bytes) -> list[str]:
     except UnicodeDecodeError:
         raise unreadable(tool, repr(raw[:60]), "not UTF-8 text") from None
     refuse_numbers_without_end(tool, raw)
+    count = raw.count(b"\n")
+    if count > MOST_LINES:
+        raise unreadable(tool, text[:120], f"{count} lines")
     if text and not text.endswith("\n"):
         raise unreadable(tool, text.splitlines()[-1], "cut off")
     return text.splitlines()
