@@ -53,10 +53,8 @@ class Cost:
 
 def main(counts: Sequence[int]) -> int:
     """Measures at each number of hosts and prints a table; 1 when a limit is passed."""
-    print(
-        "| hosts | connection | s | s per host | CPU s | CPU s per host | sessions per host | logins per host | findings |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    names = ("hosts", "connection", "s", "s per host", "CPU s", "CPU s per host", "sessions per host", "logins per host")
+    print(f"| {' | '.join(names)} | findings |\n|{'---|' * (len(names) + 1)}")
     beyond = False
     for count in counts:
         with Lab() as lab, tempfile.TemporaryDirectory() as folder:
