@@ -53,7 +53,7 @@ class Cost:
 
 def main(counts: Sequence[int]) -> int:
     """Measures at each number of hosts and prints a table; 1 when a limit is passed."""
-    names = ("hosts", "connection", "s", "s per host", "CPU s", "CPU s per host", "sessions per host", "logins per host")
+    names = ("hosts", "connection", "s", "s per host", "CPU s", "CPU s per host", "sessions per host", "logins a host")
     print(f"| {' | '.join(names)} | findings |\n|{'---|' * (len(names) + 1)}")
     beyond = False
     for count in counts:
