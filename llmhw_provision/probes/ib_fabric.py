@@ -19,7 +19,7 @@ _SM = re.compile(
     r"state ([0-9]+) SMINFO_([A-Z]+)\s*$"
 )
 _NODE = re.compile(r'^(Ca|Switch)\s*: (0x[0-9a-f]+) ports ([0-9]+) "([^"]*)"')
-_LINK = re.compile(r"==\(\s*(?:([0-9]+)X\s+([0-9.]+) Gbps\s+)?([A-Za-z]+)/\s*([A-Za-z]+)\s*\)==>.*\((.*)\)\s*$")
+_LINK = re.compile(r"==\(\s*(?:([0-9]+)X\s+([0-9.]+ Gbps|FDR10)\s+)?([A-Za-z]+)/\s*([A-Za-z]+)\s*\)==>.*\((.*)\)\s*$")
 _COUNTER = re.compile(r"^([A-Za-z0-9]+):\.*((?:0x[0-9a-fA-F]+)|(?:[0-9]+)|N/A)$")
 _RDMA = re.compile(r"^(?:[0-9]+/[0-9]+: |link )([^\s/]+)/([0-9]+):? (.*)$")
 _ERRORS = re.compile(r"(Error|Errors|Dropped|Discards|Downed|Recovery)(Counter|Ext)?$|Errors")

@@ -42,7 +42,7 @@ CONF = Command(
 COMMANDS = (MDSTAT, KERNEL, DETAIL, CONF)
 
 _STAT = re.compile(
-    r"^(md\S+) : (active|inactive)((?: \([^)]*\))*)(?: ([a-z]+[0-9]*))?((?: \S+\[[0-9]+\](?:\([A-Z]\))*)*)\s*$"
+    r"^(md\S+) : (active|inactive|broken)((?: \([^)]*\))*)(?: ([a-z]+[0-9]*))?((?: \S+\[[0-9]+\](?:\([A-Z]\))*)*)\s*$"
 )
 _MEMBER = re.compile(r"(\S+)\[([0-9]+)\]((?:\([A-Z]\))*)")
 _SYSFS = re.compile(r"^(md[^/]+)/md/(\w+):(.*)$")
@@ -51,7 +51,8 @@ _UUID = re.compile(r"^[0-9a-f]{8}(:[0-9a-f]{8}){3}$")
 
 @dataclass(frozen=True)
 class StatLine:
-    """One array in /proc/mdstat. An inactive one has no level; its members are flagged (S)."""
+    """One array in /proc/mdstat. An inactive one has no level; its members are flagged (S); one that lost a member it
+    cannot do without is not active either (the kernel writes `broken`)."""
 
     name: str
     active: bool

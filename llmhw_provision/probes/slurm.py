@@ -64,6 +64,12 @@ def _split(line: str, names: list[str]) -> dict[str, str]:
         cells = line.rstrip().rsplit(maxsplit=len(names) - 1)
     else:
         cells = line.strip().split(maxsplit=len(names) - 1)
+    if (
+        len(cells) == len(names) - 1
+        and names[-1] == "NODELIST"
+        and dict(zip(names, cells, strict=False)).get("NODES") == "0"
+    ):
+        cells.append("")  # a partition without nodes
     if len(cells) != len(names):
         raise unreadable("sinfo", line, f"{len(names)} columns expected")
     return dict(zip(names, (cell.strip() for cell in cells), strict=True))
@@ -102,13 +108,22 @@ def gres_facts(raw: bytes) -> dict[str, object]:
     """The GPUs that slurmd finds."""
     count, files = 0, []
     for line in plain_lines("slurmd -G", raw):
-        match = re.match(r"^slurmd: Gres Name=(\S+) (?:Type=\S+ )?Count=([0-9]+) .*?(?:File=(\S+))?(?: .*)?$", line)
+        match = re.match(r"^slurmd: Gres Name=(\S+) (?:Type=\S+ )?Count=([0-9]+)(?: .*)?$", line)
         if match and match[1] == "gpu":
             count += int(match[2])
-            files += [match[3]] if match[3] else []
+            files += [path for named in re.findall(r" File=(\S+)", line) for path in _files(named)]
         elif not match and not line.startswith("slurmd: "):
             raise unreadable("slurmd -G", line)
     return {"count": count, "files": files}
+
+
+def _files(named: str) -> list[str]:
+    """The files that Slurm writes as one: /dev/nvidia[0-3,5]; the text itself where it has another form."""
+    match = re.fullmatch(r"([^\[\]]+)\[((?:[0-9]{1,4}(?:-[0-9]{1,4})?)(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*)\]", named)
+    if not match:
+        return [named]
+    ends = [part.split("-") for part in match[2].split(",")]
+    return [f"{match[1]}{number}" for part in ends for number in range(int(part[0]), int(part[-1]) + 1)]
 
 
 def error_facts(raw: bytes) -> dict[str, object]:

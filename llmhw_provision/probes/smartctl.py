@@ -11,6 +11,8 @@ from llmhw_provision.probes.reading import grouped, json_object, last_line, plai
 
 _HEALTH = re.compile(r"^SMART (?:overall-health self-assessment test result|Health Status): (\S+)")
 _PAIR = re.compile(r"^([A-Z][\w /()-]*?):\s+(.*?)\s*$")
+_FAILED = re.compile(r"^Smartctl open device: .* failed: ")
+_OPEN_FAILED, _NOT_READ = 0x02, 0x03  # bits of the exit status, smartctl(8)
 _NVME = {
     "temp_c": "Temperature",
     "media_errors": "Media and Data Integrity Errors",
@@ -38,6 +40,8 @@ def json_facts(raw: bytes) -> dict[str, object]:
     for key, name in (("model_name", "model"), ("serial_number", "serial"), ("firmware_version", "firmware")):
         if isinstance(document.get(key), str):
             found[name] = document[key]
+    if whole("smartctl", about.get("exit_status"), "exit_status") & _NOT_READ:
+        found["error"] = True
     status = document.get("smart_status")
     if isinstance(status, dict) and isinstance(status.get("passed"), bool):
         found |= {"passed": status["passed"], "verdict": "pass" if status["passed"] else "fail"}
@@ -76,6 +80,9 @@ def facts(raw: bytes) -> dict[str, object]:
             found |= {"passed": good, "verdict": "pass" if good else "fail"}
         elif match := _PAIR.match(line):
             values.setdefault(match[1], match[2])
+    failed = next((line for line in plain_lines("smartctl", raw) if _FAILED.match(line)), "")
+    if failed:
+        return {"error": True, "rc": _OPEN_FAILED, "messages": [failed]}
     if "passed" not in found and "Device Model" not in values and "Model Number" not in values:
         raise unreadable("smartctl", last_line(raw), "no health and no model")
     for name, key in (("Model Number", "model"), ("Device Model", "model"), ("Serial Number", "serial")):
