@@ -6,7 +6,7 @@ An array is always found by UUID or name: /dev/md0 may be /dev/md127 after the n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.reading import lines, output, pairs, sections, unreadable, whole
@@ -46,6 +46,7 @@ _STAT = re.compile(
 )
 _MEMBER = re.compile(r"(\S+)\[([0-9]+)\]((?:\([A-Z]\))*)")
 _SYSFS = re.compile(r"^(md[^/]+)/md/(\w+):(.*)$")
+_COUNTS = re.compile(r" \[([0-9]+)/([0-9]+)\] \[[U_]+\]")
 _UUID = re.compile(r"^[0-9a-f]{8}(:[0-9a-f]{8}){3}$")
 
 
@@ -59,6 +60,7 @@ class StatLine:
     level: str
     members: tuple[str, ...]
     faulty: tuple[str, ...]
+    degraded: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ def parse_mdstat(raw: bytes) -> tuple[StatLine, ...]:
     found: list[StatLine] = []
     for line in text[1:-1]:
         if not line or line[0].isspace():
+            counts = _COUNTS.search(line)
+            if counts and found and int(counts[2]) < int(counts[1]):
+                found[-1] = replace(found[-1], degraded=True)
             continue
         match = _STAT.match(line)
         if not match:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.mdadm import parse_mdstat
+from llmhw_provision.probes.mdadm import StatLine, parse_mdstat
 from llmhw_provision.probes.reading import last_line, plain_lines, unreadable, whole
 
 _PAIR = re.compile(r"^\s*([A-Z][\w ()/-]*?) : (.*?)\s*$")
@@ -65,7 +65,7 @@ def parse(raw: bytes) -> Array:
         state=values["State"],
         raid_devices=count,
         chunk=values.get("Chunk Size", ""),
-        uuid=values.get("UUID", ""),
+        uuid=values.get("UUID", "").partition(" ")[0],
         members=tuple(present),
         removed=sum(state in ("removed", "missing") for _, state in members),
         faulty=tuple(state.split()[-1] for _, state in members if state.startswith("faulty")),
@@ -96,12 +96,17 @@ def mdstat_facts(raw: bytes) -> dict[str, object]:
     found: dict[str, object] = {"arrays": [array.name for array in arrays]}
     for array in arrays:
         about = {"active": array.active, "members": list(array.members), "faulty": list(array.faulty)}
+        about["degraded"] = array.degraded
         found[array.name] = about | ({"level": array.level} if array.level else {})
     if any(_AUTO.match(array.name) for array in arrays):
         found["verdict"] = "fail (name and count)"
     elif arrays:
-        found["verdict"] = "pass" if all(array.active and not array.faulty for array in arrays) else "fail"
+        found["verdict"] = "pass" if all(_good(array) for array in arrays) else "fail"
     return found
+
+
+def _good(array: StatLine) -> bool:
+    return array.active and not array.faulty and not array.degraded
 
 
 FORMATS = (

@@ -36,23 +36,32 @@ _DNF = (
 
 
 def dpkg_facts(raw: bytes) -> dict[str, object]:
-    """Version by installed package; `held` and `broken` (half-installed, half-configured) by name."""
-    versions, held, broken = {}, [], []
-    below = False
-    for line in plain_lines("dpkg", raw):
+    """Version by package (`cut`: names whose cell is too narrow), and names that are `held` or half-done (`broken`)."""
+    versions, held, broken, cut = {}, [], [], []
+    widths: list[int] = []
+    text = plain_lines("dpkg", raw)
+    for line in text:
+        below = bool(widths)
         if line.startswith("+++-"):
-            below = True
+            widths = [len(part) for part in line.split("-")]
         elif below and (match := _DPKG.match(line)):
             wanted, status, package, version = match[1], match[2], match[3].partition(":")[0], match[4]
-            if status in "it":
+            if _on_a_screen(widths, match[5]) and (len(match[3]) >= widths[1] or len(version) >= widths[2]):
+                cut.append(package)
+            elif status in "it":
                 versions[package] = version
             held += [package] if wanted == "h" else []
             broken += [package] if status in "HUFWt" else []
         elif below and line.strip():
             raise unreadable("dpkg", line)
-    if not below:
+    if not widths:
         raise unreadable("dpkg", last_line(raw), "cut off")
-    return {**versions, "packages": len(versions), "held": held, "broken": broken}
+    return {**versions, "packages": len(versions) + len(cut), "held": held, "broken": broken, "cut": cut}
+
+
+def _on_a_screen(widths: list[int], architecture: str) -> bool:
+    """Whether the columns have a terminal's widths, not those of their contents: then a cell that fills one is cut."""
+    return len(widths) > 3 and widths[3] > max(len("Architecture"), len(architecture))
 
 
 def policy_facts(raw: bytes) -> dict[str, object]:
@@ -104,7 +113,7 @@ FORMATS = (
     Format("apt-cache policy", holds(rb"\A[a-z0-9][a-z0-9+.:-]*:\n  Installed: "), policy_facts),
     Format(
         "apt refusal",
-        holds(rb"^(E: |W: GPG error|The following packages have unmet dependencies:)"),
+        holds(rb"^(E: (?![A-Z0-9_]+=)|W: GPG error|The following packages have unmet dependencies:)"),
         lambda raw: _refusal("apt", raw, _APT) | {"rc": 100},
     ),
     Format(

@@ -98,6 +98,6 @@ def facts(raw: bytes) -> dict[str, object]:
 
 
 FORMATS = (
-    Format("smartctl -j", holds(rb'\A\s*\{[\s\S]{0,300}?"smartctl"\s*:\s*\{'), json_facts),
+    Format("smartctl -j", holds(rb'\A\s*\{[\s\S]*?"smartctl"\s*:\s*\{'), json_facts),
     Format("smartctl", holds(rb"\Asmartctl [0-9.]+ [0-9-]+ r?[0-9]*.*\["), facts),
 )

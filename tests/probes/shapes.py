@@ -47,6 +47,7 @@ FILLERS += (
     b"a:\n",
     b"#\n",
 )
+_GROWING = (b"a", b"0", b" ", b"\t", b"\n", b"\0", b"\xff", b"[", b'{"a":', b'"', b"(", b"-", b"| ", b"\x1b[", b": ")
 # The same words in other languages, and numbers as they are written there.
 _TRANSLATED = (
     (b"not found", b"nicht gefunden"),
@@ -88,8 +89,8 @@ def one_a_form(found: dict[str, bytes]) -> dict[str, bytes]:
     return best
 
 
-def grown(seed: bytes, size: int) -> Iterator[tuple[str, bytes]]:
-    """Outputs of about `size` bytes made from `seed`."""
+def grown(seed: bytes, size: int, *, heads: bool = True) -> Iterator[tuple[str, bytes]]:
+    """Outputs of about `size` bytes made from `seed`; `heads`: also such that begin as the tool's do and go on wild."""
     text = seed if seed.endswith(b"\n") else seed + b"\n"
     rows = text.splitlines(keepends=True)
     longest = max(rows, key=len)
@@ -97,11 +98,11 @@ def grown(seed: bytes, size: int) -> Iterator[tuple[str, bytes]]:
     for name, row in (("first", rows[0]), ("last", rows[-1]), ("longest", longest)):
         yield f"{name} line, repeated", text + row * (size // len(row))
     at = len(text) // 2
-    for filler in FILLERS:
+    for filler in _GROWING:
         many = filler * (size // len(filler))
-        yield f"{filler!r} behind", text + many
         yield f"{filler!r} in the middle", text[:at] + many + text[at:]
-        yield f"{filler!r} below the first line", rows[0] + many + b"\n"
+        if heads:
+            yield f"{filler!r} below the first line", rows[0] + many + b"\n"
 
 
 def mangled(raw: bytes, chance: random.Random) -> bytes:
