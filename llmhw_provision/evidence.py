@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 Origin = Literal["machine", "stand-in"]
 MISSING, TIMED_OUT, TOO_LONG = 127, (124, 137), 153  # the last: 128 + SIGXFSZ
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AT_ONCE = 32
 _LONGEST = 16 << 20  # bytes of one answer; a runaway log must not fill the host's disk or our memory
 
@@ -100,7 +100,7 @@ def script(commands: Sequence[Command]) -> str:
     files; at the end their sizes are listed and all of them leave in one base64 stream.
     """
     lines = [
-        f"export LC_ALL=C LANG=C PATH={_PATH}",
+        f"export LC_ALL=C LANG=C PATH={PATH}",
         "unset LANGUAGE",
         "d=$(mktemp -d) || exit 97",
         "trap 'rm -rf \"$d\"' EXIT",

@@ -26,7 +26,7 @@ from pydantic import Field
 from llmhw_provision import __version__
 from llmhw_provision.documents import Record, check, dump_json
 from llmhw_provision.errors import InputError
-from llmhw_provision.evidence import Evidence, Result
+from llmhw_provision.evidence import PATH, Evidence, Result
 
 SUFFIX = ".evidence.tar.gz"
 FORMAT = 1
@@ -66,6 +66,7 @@ class Manifest(Record):
     own_name: str
     machine_id: str = Field(description="machine-id(5), application-specific form; empty when there is none")
     user: int = Field(description="number of the user who read; 0 is root")
+    path: str = Field(description="folders that programs were looked up in, in this order; locale C")
     level: str
     plan: str = Field(description="identity of the plan whose questions were asked; empty without one")
     hidden: int = Field(description="credentials in addresses that were replaced before anything was kept")
@@ -112,6 +113,7 @@ def write(
         own_name=own_name,
         machine_id=machine_id,
         user=user,
+        path=PATH,
         level=level,
         plan=plan,
         hidden=hidden,

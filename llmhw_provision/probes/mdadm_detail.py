@@ -105,11 +105,50 @@ def mdstat_facts(raw: bytes) -> dict[str, object]:
     return found
 
 
+def examine_facts(raw: bytes) -> dict[str, object]:
+    """What the superblock of one member says: its array, level, number of devices, place."""
+    text = plain_lines("mdadm --examine", raw)
+    values = {match[1].strip(): match[2] for match in map(_PAIR.match, text[1:]) if match}
+    missing = [key for key in ("Raid Level", "Raid Devices", "Array State") if key not in values]
+    if missing or sum(line.endswith(":") and line.startswith("/dev/") for line in text) != 1:
+        raise unreadable("mdadm --examine", last_line(raw), f"no {', '.join(missing)}: cut off, or several members")
+    identity = values.get("Array UUID", values.get("UUID", ""))
+    role = re.match(r"^Active device ([0-9]+)$", values.get("Device Role", ""))
+    return {
+        "device": text[0].rstrip(":"),
+        "level": values["Raid Level"],
+        "devices": whole("mdadm --examine", values["Raid Devices"], "Raid Devices"),
+        "uuid": identity.partition(" ")[0],
+        "name": values.get("Name", "").partition(" ")[0],
+        "state": values.get("State", ""),
+        "role": int(role[1]) if role else values.get("Device Role", ""),
+    }
+
+
+def scan_facts(raw: bytes) -> dict[str, object]:
+    """The ARRAY lines of `mdadm --detail --scan`: device and UUID of each array."""
+    found: dict[str, object] = {}
+    for line in plain_lines("mdadm --detail --scan", raw):
+        words = line.split()
+        uuid = next((word.partition("=")[2] for word in words if word.upper().startswith("UUID=")), "")
+        if words[:1] != ["ARRAY"] or len(words) < 3 or not re.fullmatch(r"[0-9a-f]{8}(?::[0-9a-f]{8}){3}", uuid):
+            raise unreadable("mdadm --detail --scan", line)
+        found[words[1]] = uuid
+    return {**found, "arrays": list(found)}
+
+
+def _error(raw: bytes) -> dict[str, object]:
+    return {"error": True, "rc": 1, "message": plain_lines("mdadm", raw)[0].removeprefix("mdadm: ")}
+
+
 def _good(array: StatLine) -> bool:
     return array.active and not array.faulty and not array.degraded
 
 
 FORMATS = (
     Format("mdadm --detail", holds(rb"\A/dev/\S+:\r?\n\s*Version : "), facts),
+    Format("mdadm --examine", holds(rb"\A/dev/\S+:\r?\n\s*Magic : [0-9a-f]+\r?\n"), examine_facts),
+    Format("mdadm --detail --scan", holds(rb"\AARRAY /dev/\S+ .*UUID="), scan_facts),
+    Format("mdadm error", holds(rb"\Amdadm: (cannot open |\S+ does not appear to be|No md superblock)"), _error),
     Format("/proc/mdstat", holds(rb"\APersonalities :"), mdstat_facts),
 )

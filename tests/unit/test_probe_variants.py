@@ -221,6 +221,71 @@ MLXLINK_JSON = json.dumps(
 RDMA_JSON = '[{"ifindex":0,"ifname":"mlx5_0","port":1,"state":"ACTIVE","physical_state":"LINK_UP","netdev":"ib0"}]\n'
 SMINFO = "sminfo: sm lid 1 sm guid 0xe8ebd30300a1b2c3, activity count 12345 priority 14 state 3 SMINFO_MASTER\n"
 CARDS = "mlx5_0 port 1 ==> ibp24s0 (Down)\n"
+MDSTAT = """Personalities : [raid0] [raid1]
+md0 : broken raid0 nvme1n1[1] nvme0n1[0]
+      7501212672 blocks super 1.2 512k chunks
+
+md1 : active raid1 sda1[0]
+      1046528 blocks super 1.2 [2/1] [U_]
+
+unused devices: <none>
+"""
+EXAMINE = """/dev/nvme0n1:
+          Magic : a92b4efc
+        Version : 1.2
+     Array UUID : 7e81a856:abb9c1c2:4b71237a:9778cc66
+           Name : node01:scratch  (local to host node01)
+     Raid Level : raid0
+   Raid Devices : 8
+          State : clean
+   Device Role : Active device 3
+   Array State : AAAAAAAA ('A' == active, '.' == missing, 'R' == replacing)
+"""
+SCAN = "ARRAY /dev/md/scratch metadata=1.2 name=node01:scratch UUID=7e81a856:abb9c1c2:4b71237a:9778cc66\n"
+TIMEDATECTL = """                      Local time: Mon 2026-11-30 10:00:00 UTC
+                  Universal time: Mon 2026-11-30 10:00:00 UTC
+                       Time zone: Etc/UTC (UTC, +0000)
+       System clock synchronized: no
+"""
+DPKG_ON_A_SCREEN = """||/ Name              Version          Architecture         Description
++++-=================-================-====================-==================================
+ii  acl               2.2.52-3build1   amd64                Access control list utilities
+ii  amd64-microcode   3.20191021.1+rea amd64                Processor microcode firmware
+"""
+GRES = (
+    "slurmd: Gres Name=gpu Type=h100 Count=3 Index=0-2 ID=7696487 File=/dev/nvidia[0-1,7] Links=-1,0 Flags=HAS_FILE\n"
+)
+NO_NODES = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu*         up   infinite      0    n/a \n"
+FDR10 = 'CA: node01 mlx5_0:\n  0x1  1  1[  ] ==( 4X           FDR10 Active/  LinkUp)==>  2  13[  ] "switch" ( )\n'
+_TAB = "\t\t\t"
+VERBOSE = f"""hca_id:\tmlx5_0
+\ttransport:{_TAB}InfiniBand (0)
+\tdevice_cap_flags:\t\t0x25361c36
+{_TAB}\t\tBAD_PKEY_CNTR
+\tphys_port_cnt:{_TAB}1
+\t\tport:\t1
+{_TAB}state:{_TAB}PORT_ACTIVE (4)
+{_TAB}port_lmc:\t\t0x00
+{_TAB}link_layer:\t\tInfiniBand
+{_TAB}GID[  0]:\t\tfe80:0000:0000:0000:e8eb:d303:00a1:b2c3
+"""
+_CYAN, _END = "\x1b[1;36m", "\x1b[0;0m"
+VLLM = f"""{_CYAN}(APIServer pid=1){_END} INFO 11-30 10:00:00 [api_server.py:1896] vLLM API server version 0.11.0
+{_CYAN}(Worker rank=0 pid=9){_END} INFO 11-30 10:00:40 [kv_cache_utils.py:1087] GPU KV cache size: 620,944 tokens
+{_CYAN}(APIServer pid=1){_END} INFO:     Application startup complete.
+"""
+SMART_ABSENT = """smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-18-amd64] (local build)
+
+Smartctl open device: /dev/nvme9 failed: No such device
+"""
+SENSORS = "Fan1 | 9000 RPM | ok\nUnable to send command: Invalid argument\nECC | Not Readable | ns\n"
+POWER = """
+    Instantaneous power reading:                   4167 Watts
+    Minimum during sampling period:                124 Watts
+    Maximum during sampling period:                9422 Watts
+    Average power reading over sample period:      3156 Watts
+    Power reading state is:                   activated
+"""
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "MiB/sec": (PERFTEST_MIB, "perftest", {"mib_s": 46302.22, "gbps": 388.41, "size": 65536}),
     "service level": (PERFTEST_QOS, "perftest table", {"gbps": 388.42, "size": 65536}),
@@ -247,6 +312,29 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "mlxlink JSON": (MLXLINK_JSON, "mlxlink --json", {"width": "4x", "verdict": "pass"}),
     "rdma JSON": (RDMA_JSON, "rdma -j link", {"mlx5_0": "ACTIVE", "mlx5_0.netdev": "ib0"}),
     "sminfo": (SMINFO, "sminfo", {"sm_lid": 1, "state": "MASTER"}),
+    "broken mdstat": (MDSTAT, "/proc/mdstat", {"verdict": "fail"}),
+    "mdadm --examine": (
+        EXAMINE,
+        "mdadm --examine",
+        {"level": "raid0", "devices": 8, "role": 3, "name": "node01:scratch"},
+    ),
+    "mdadm --scan": (SCAN, "mdadm --detail --scan", {"arrays": ["/dev/md/scratch"]}),
+    "no array": ("mdadm: cannot open /dev/md0: No such file or directory\n", "mdadm error", {"error": True, "rc": 1}),
+    "timedatectl": (TIMEDATECTL, "timedatectl", {"synchronised": False, "timezone": "Etc/UTC"}),
+    "dpkg on a screen": (
+        DPKG_ON_A_SCREEN,
+        "dpkg -l",
+        {"acl": "2.2.52-3build1", "amd64-microcode": "(missing)", "cut": ["amd64-microcode"], "packages": 2},
+    ),
+    "gres": (GRES, "slurmd -G", {"count": 3, "files": ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia7"]}),
+    "partition without nodes": (NO_NODES, "sinfo", {"states": ["n/a"]}),
+    "FDR10": (FDR10, "iblinkinfo", {"active": 1}),
+    "ibv_devinfo -v": (VERBOSE, "ibv_devinfo", {"mlx5_0": "ACTIVE", "state": "PORT_ACTIVE"}),
+    "coloured log": (VLLM, "vLLM log", {"ready": True, "kv_cache_tokens": 620944, "version": "0.11.0"}),
+    "no drive": (SMART_ABSENT, "smartctl", {"error": True, "rc": 2}),
+    "unsent": (SENSORS, "ipmitool sdr", {"sensors": ["Fan1", "ECC"], "verdict": "pass"}),
+    "power": (POWER, "ipmitool dcmi power reading", {"power_w": 4167, "power_max_w": 9422}),
+    "no NUMA": ("No NUMA support available on this system.\n", "numactl without NUMA", {"error": True}),
     "ibdev2netdev": (CARDS, "ibdev2netdev", {"mlx5_0": "ibp24s0"}),
 }
 
@@ -259,6 +347,17 @@ def test_variant(name: str) -> None:
     assert found.name == form
     facts = facts_of(text.encode())
     assert {key: facts.get(key, "(missing)") for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n[1594978465.914536] 64 bytes from 192.0.2.1: icmp_seq=1\n",
+        "P: /devices/pci0000:00/0000:00:10.0/block/sda\nE: DEVNAME=/dev/sda\n",
+    ],
+)
+def test_what_only_looks_like_one_of_our_tools(text: str) -> None:
+    assert form_of(text.encode()) is None
 
 
 @pytest.mark.parametrize(
