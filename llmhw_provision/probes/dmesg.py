@@ -127,7 +127,7 @@ def facts(raw: bytes) -> dict[str, object]:
 _REFUSED: dict[str, object] = {"error": True, "rc": 1, "verdict": "not tested"}
 # Seconds since the start have eight digits at most (three years); ten digits are a date, as ping -D prints it.
 _KERNEL = (
-    rb"\A(.*\n){0,3}?(<[0-9]+>)?(\[ *[0-9]{1,8}\.[0-9]{6}\](\[[ CT0-9]+\])? |"
+    rb"\A(.*\n){0,3}?(<[0-9]+>)?(\[ *[0-9]{1,8}\.[0-9]+\](\[[ CT0-9]+\])? |"
     rb"\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] |"
     rb"([A-Z][a-z]{2} +[0-9]+ [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,+Z-]+) \S+ kernel: |"
     rb"(kern|daemon|user|syslog) *:\w+ *: (\[|[0-9]{4}-[0-9]{2}-[0-9]{2}T)|[0-9]+,[0-9]+,[0-9]+,[-c+][^;\n]*;)"
