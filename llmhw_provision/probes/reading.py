@@ -49,13 +49,17 @@ def last_line(raw: bytes) -> str:
     return text.splitlines()[-1] if text else ""
 
 
-def lines(tool: str, raw: bytes) -> list[str]:
-    """The lines of `raw` without line ends; raises ProbeError when the last line is cut off or it is not text."""
+def lines(tool: str, raw: bytes, *, dump: bool = False) -> list[str]:
+    """The lines of `raw` without line ends; raises ProbeError when the last line is cut off or it is not text.
+
+    In a hexadecimal `dump` digits stand in rows of any length.
+    """
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         raise unreadable(tool, repr(raw[:60]), "not UTF-8 text") from None
-    refuse_numbers_without_end(tool, raw)
+    if not dump:
+        refuse_numbers_without_end(tool, raw)
     count = raw.count(b"\n")
     if count > MOST_LINES:
         raise unreadable(tool, text[:120], f"{count} lines")
