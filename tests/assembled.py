@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from llmhw_provision.evidence import Evidence, Result
-from llmhw_provision.plan.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
+from llmhw_provision.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
 from llmhw_provision.plan.model import HostPlan
 from tests import gpu_texts
 from tests.gpu_texts import Cards
@@ -25,6 +26,7 @@ class NoSample(LookupError):
     """The sample is not in this checkout, and there is no collection beside it."""
 
 
+@cache
 def sample(name: str) -> str:
     """A sample as text; raises NoSample."""
     for folder in (FOLDER / "tools", SAMPLES):
@@ -44,7 +46,7 @@ class Assembled:
 
     def answered(self, key: str, text: str, source: str, *, rc: int = 0, stderr: str = "") -> Assembled:
         """The same machine with another answer to one command."""
-        results = {**self.evidence.results, key: Result(rc, text.encode(), stderr.encode(), 0.1, (key,))}
+        results = {**self.evidence.results, key: Result(rc, text.encode(), stderr.encode(), 60.0, (key,))}
         return replace(self, evidence=replace(self.evidence, results=results), parts={**self.parts, key: source})
 
     def edited(self, key: str, pattern: str, new: str | Callable[[re.Match[str]], str], *, count: int = 0) -> Assembled:
@@ -54,6 +56,21 @@ class Assembled:
         if before == after:
             raise ValueError(f"the edit of {key} alters nothing")
         return self.answered(key, after, self.parts.get(key, "our VM") + ", edited")
+
+
+# What healthy machines log as well: an unsigned module, an adapter's bandwidth, error reporting being set up.
+_BOOT = """[    0.000000] Linux version 6.8.0
+[    1.100000] mce: CPU0: Thermal monitoring enabled (TM1)
+[    1.200000] pcieport 0000:15:01.0: AER: enabled with IRQ 30
+[    2.300000] EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0 IMC#0
+[    3.400000] mlx5_core 0000:1a:00.0: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)
+[    4.500000] nvme nvme0: 32/0/0 default/read/poll queues
+[   12.000000] nvidia: loading out-of-tree module taints kernel.
+[   12.000001] nvidia: module verification failed: signature and/or required key missing - tainting kernel
+[   12.100000] nvidia 0000:1b:00.0: enabling device (0000 -> 0002)
+[   12.200000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64
+[   13.000000] nvidia-nvlink: Nvlink Core is being initialized, major device number 234
+"""
 
 
 def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> Assembled:
@@ -71,7 +88,7 @@ def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> A
         "nvidia-smi-q": gpu_texts.full(cards),
         "nvidia-driver": gpu_texts.driver_files(cards, manager=switch),
         "lspci": gpu_texts.lspci(cards),
-        "dmesg": "[    0.000000] Linux version 6.8.0\n[   12.000000] nvidia 0000:1b:00.0: enabling device\n",
+        "dmesg": _BOOT,
     }
     if cards.links and not cards.mig:
         texts["nvlink-status"] = gpu_texts.nvlink(cards)
@@ -83,18 +100,20 @@ def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> A
     return _managed(found) if switch else _unmanaged(found)
 
 
+MANAGER = (
+    "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
+    "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; enabled; preset: enabled)\n"
+    "     Active: active (running) since Mon 2026-11-30 10:00:00 UTC; 1h ago\n"
+)
+
+
 def _managed(machine: Assembled) -> Assembled:
-    status = (
-        "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
-        "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; enabled; preset: enabled)\n"
-        "     Active: active (running) since Mon 2026-11-30 10:00:00 UTC; 1h ago\n"
-    )
     journal = (
         "Nov 30 10:00:00 node01 systemd[1]: Starting nvidia-fabricmanager.service - NVIDIA fabric manager service...\n"
         "Nov 30 10:00:40 node01 nv-fabricmanager[1120]: Connected to 1 node.\n"
         "Nov 30 10:00:41 node01 systemd[1]: Started nvidia-fabricmanager.service - NVIDIA fabric manager service.\n"
     )
-    machine = machine.answered("fabric-manager-unit", status, "written in the layout of systemctl")
+    machine = machine.answered("fabric-manager-unit", MANAGER, "written in the layout of systemctl")
     return machine.answered("fabric-manager", journal, "written in the layout of fabricmanager/journal_ok.log")
 
 
@@ -114,7 +133,7 @@ def full_mesh(kind: str) -> str:
 
 
 H100 = Cards("NVIDIA H100 80GB HBM3", "10de:2330", 8, 81559, 700, 5, "590.48.01", links=18, fabric=True)
-_SWITCHED = ExpectedGpus(
+SWITCHED = ExpectedGpus(
     kind="h100-sxm",
     count=8,
     pci_ids=("10de:2330",),
@@ -130,9 +149,10 @@ _SWITCHED = ExpectedGpus(
     modules="open",
 )
 _FABRIC = ExpectedFabric(ports=RAILS, rate_gbit=400, gpu_direct="dmabuf", cable_tool=True)
-_TOPO = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
+MATRIX = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
 
 
+@cache
 def h100() -> Assembled:
     """8× H100 with eight rails, storage adapters down by design, Slurm, DCGM, an engine and two environments."""
     services = ExpectedServices(
@@ -148,13 +168,13 @@ def h100() -> Assembled:
     machine = assembled(
         "8× H100, storage adapters down by design",
         H100,
-        _SWITCHED,
+        SWITCHED,
         fabric=_FABRIC,
         services=services,
         smart=True,
         management_controller=True,
     )
-    machine = machine.answered("nvidia-smi-topo", full_mesh("NV18"), _TOPO)
+    machine = machine.answered("nvidia-smi-topo", full_mesh("NV18"), MATRIX)
     machine = machine.answered("nvlink-status", sample(_NVLINK), _NVLINK)
     machine = machine.answered("nvidia-smi-topo-p2p", sample(_P2P), _P2P)
     return _served(_scheduled(_watched(_railed(machine))))
@@ -196,6 +216,8 @@ def _watched(machine: Assembled) -> Assembled:
     links = "+----------------------+\n|  NvLink Link Status  |\n+----------------------+\nGPUs:\n"
     links += "".join(f"    gpuId {gpu}:\n        {' '.join('U' * 18)}\n" for gpu in range(8))
     links += "NvSwitches:\n    No NvSwitches found.\n\nKey: Up=U, Down=D, Disabled=X, Not Supported=_\n"
+    name = "dcgm/diag_r3_v3_h100_pass.txt"
+    machine = machine.answered("dcgm-diag-1", sample(name), name)
     return machine.answered("dcgm-nvlink", links, "written in the layout of dcgm/nvlink_link_status_all_down.txt")
 
 
@@ -223,117 +245,3 @@ def _served(machine: Assembled) -> Assembled:
     trained = sample("training/llamafactory_env_cpu_torch.txt").replace("2.6.0+cpu", "2.6.0+cu124 (GPU)")
     trained += "- GPU type: NVIDIA H100 80GB HBM3\n- GPU number: 8\n"
     return machine.answered("llamafactory-env", trained, "training/llamafactory_env_cpu_torch.txt with a GPU build")
-
-
-def mig() -> Assembled:
-    """One H100 in MIG mode: NVLinks and remapped rows are not told."""
-    cards = replace(H100, count=1, mig=True)
-    gpus = _SWITCHED.model_copy(update={"count": 1, "mig": True, "peer_access": False})
-    return assembled("1× H100 in MIG mode", cards, gpus).answered(
-        "nvidia-smi-topo", gpu_texts.matrix([["X"]], [0]), "written in the layout of a sample"
-    )
-
-
-def a100() -> Assembled:
-    """8× A100 with a driver of 2022: older column forms."""
-    cards = Cards("NVIDIA A100-SXM4-80GB", "10de:20b2", 8, 81920, 400, 4, "535.161.08", 12, "25", fabric=True, old=True)
-    gpus = _SWITCHED.model_copy(
-        update={
-            "kind": "a100-sxm-80",
-            "pci_ids": ("10de:20b2",),
-            "memory_mib": 81920,
-            "power_limit_w": 400,
-            "pcie_generation": 4,
-            "links": 12,
-            "links_per_pair": 12,
-            "driver": "535.161.08",
-        }
-    )
-    machine = assembled("8× A100, older column forms", cards, gpus)
-    return machine.answered("nvidia-smi-topo", full_mesh("NV12"), _TOPO)
-
-
-def pcie() -> Assembled:
-    """4× L40S without NVLink, on two sockets."""
-    cards = Cards("NVIDIA L40S", "10de:26b9", 4, 46068, 350, 4, "595.80")
-    gpus = ExpectedGpus(
-        kind="l40s",
-        count=4,
-        pci_ids=("10de:26b9",),
-        memory_mib=46068,
-        power_limit_w=350,
-        pcie_generation=4,
-        peer_access=True,
-        ecc=True,
-        driver="595.80",
-        modules="open",
-    )
-    near, far = "NODE", "SYS"
-    rows = [["X", near, far, far], [near, "X", far, far], [far, far, "X", near], [far, far, near, "X"]]
-    machine = assembled("4× L40S on PCIe", cards, gpus)
-    return machine.answered(
-        "nvidia-smi-topo", gpu_texts.matrix(rows, [0, 0, 1, 1]), "written in the layout of a sample"
-    )
-
-
-def desktop() -> Assembled:
-    """Two GeForce cards at rest: generation 1, no ECC, no peer access."""
-    cards = Cards("NVIDIA GeForce RTX 5090", "10de:2b85", 2, 32607, 575, 5, "595.71.05", ecc=False, resting=True)
-    gpus = ExpectedGpus(
-        kind="rtx-5090",
-        count=2,
-        pci_ids=("10de:2b85",),
-        memory_mib=32153,
-        power_limit_w=575,
-        pcie_generation=5,
-        driver="595.71.05",
-        modules="open",
-    )
-    name = "nvidia-smi/topo_m_rtx_2gpu_phb.txt"
-    return assembled("2× GeForce at rest", cards, gpus).answered("nvidia-smi-topo", sample(name), name)
-
-
-def bridged() -> Assembled:
-    """2× H100 NVL joined by bridges: 12 of 18 links are in use by design."""
-    cards = Cards("NVIDIA H100 NVL", "10de:2321", 2, 95830, 400, 5, "590.48.01", links=18)
-    gpus = ExpectedGpus(
-        kind="h100-nvl",
-        count=2,
-        pci_ids=("10de:2321",),
-        memory_mib=95830,
-        power_limit_w=400,
-        pcie_generation=5,
-        nvlink="pairs",
-        links=12,
-        links_per_pair=12,
-        peer_access=True,
-        ecc=True,
-        driver="590.48.01",
-        modules="open",
-    )
-    name = "nvidia-smi/nvlink_s_h100_pcie_bridge_12of18.txt"
-    machine = assembled("2× H100 NVL with bridges", cards, gpus).answered("nvlink-status", sample(name), name)
-    joined = gpu_texts.matrix([["X", "NV12"], ["NV12", "X"]], [0, 0])
-    return machine.answered("nvidia-smi-topo", joined, "written in the layout of a sample")
-
-
-def older() -> Assembled:
-    """8× H100 with the column forms of a driver of 2023: throttle reasons, no GPU NUMA ID, blanks for tabs."""
-    cards = replace(H100, driver="535.161.08", old=True)
-    gpus = _SWITCHED.model_copy(update={"driver": "535.161.08", "modules": None})
-    relations = [["X" if row == column else "NV18" for column in range(8)] for row in range(8)]
-    text = gpu_texts.matrix(relations, [0, 0, 0, 0, 1, 1, 1, 1], old=True)
-    return assembled("8× H100, older column forms", cards, gpus).answered("nvidia-smi-topo", text, "written by us")
-
-
-def newer() -> Assembled:
-    """8× H100 with the column forms of the newest drivers: KMD and CUDA UMD versions."""
-    cards = replace(H100, driver="610.43.02", renamed=True)
-    gpus = _SWITCHED.model_copy(update={"driver": "610.43.02"})
-    machine = assembled("8× H100, newer column forms", cards, gpus)
-    machine = machine.edited("nvidia-smi-version", "^DRIVER version ", "KMD version    ")
-    machine = machine.edited("nvidia-smi-version", "^CUDA Version   ", "CUDA UMD Version")
-    return machine.answered("nvidia-smi-topo", full_mesh("NV18"), _TOPO)
-
-
-HEALTHY: tuple[Callable[[], Assembled], ...] = (h100, mig, a100, pcie, desktop, bridged, older, newer)

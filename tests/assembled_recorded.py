@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from llmhw_provision.plan.expected import Expected, ExpectedFabric
-from tests.assembled import Assembled, a100, desktop, h100, mig, pcie, sample
+from llmhw_provision.expected import Expected, ExpectedFabric
+from tests.assembled import Assembled, h100, sample
+from tests.assembled_classes import a100, desktop, mig, pcie
 from tests.gpu_texts import BUSES
 
 _SMI = "nvidia-smi"
@@ -116,7 +117,11 @@ def rails() -> Assembled:
     base = h100()
     ports = tuple(f"mlx5_{number}" for number in (0, 1, 4, 5, 6, 7, 8, 9))
     fabric = ExpectedFabric(ports=ports, rate_gbit=400)
-    machine = replace(base, title="rails", plan=base.plan.model_copy(update={"expected": Expected(fabric=fabric)}))
+    machine = replace(
+        base,
+        title="eight NDR adapters of a node",
+        plan=base.plan.model_copy(update={"expected": Expected(fabric=fabric)}),
+    )
     name = "ib/sysfs_class_infiniband_h100.txt"
     for key in ("ib-sysfs", "ib-sysfs-later"):
         machine = machine.answered(key, sample(name), name)

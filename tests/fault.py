@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmhw_provision.checks.model import Level
 from tests.assembled import Assembled, sample
 
-_SMI_KEYS = (
+SMI_KEYS = (
     *("nvidia-smi-list", "nvidia-smi-version", "nvidia-smi-gpus", "nvidia-smi-q", "nvidia-smi-topo"),
     *("nvidia-smi-topo-p2p", "nvlink-status", "nvlink-errors", "nvlink-errors-later"),
 )
@@ -38,7 +39,7 @@ def told(
 
 def silent(machine: Assembled, name: str, rc: int) -> Assembled:
     """The machine whose nvidia-smi says the sample's error to whatever it is asked."""
-    for key in _SMI_KEYS:
+    for key in SMI_KEYS:
         if key in machine.evidence.results:
             machine = machine.answered(key, sample(name), name, rc=rc)
     return machine
@@ -48,3 +49,18 @@ def logged(machine: Assembled, text: str, source: str) -> Assembled:
     """The machine with more lines in its kernel log."""
     before = machine.evidence.results["dmesg"].stdout.decode()
     return machine.answered("dmesg", before + text, source)
+
+
+def in_block(machine: Assembled, gpu: int, pattern: str, new: str) -> Assembled:
+    """Another line in the block of one GPU in `nvidia-smi -q`."""
+    text = machine.evidence.results["nvidia-smi-q"].stdout.decode()
+    parts = re.split(r"(?m)^(?=GPU 0)", text)
+    parts[gpu + 1], count = re.subn(pattern, new, parts[gpu + 1], count=1, flags=re.MULTILINE)
+    if not count:
+        raise ValueError(pattern)
+    return machine.answered("nvidia-smi-q", "".join(parts), "written in the layout of a sample")
+
+
+def in_row(machine: Assembled, gpu: int, old: str, new: str) -> Assembled:
+    """Other cells in the row of one GPU in the CSV."""
+    return machine.edited("nvidia-smi-gpus", rf"^({gpu}, .*){re.escape(old)}", rf"\g<1>{new}")

@@ -1,4 +1,4 @@
-"""The fault table: `python -m tests.faults` writes docs/measurements/faults.md."""
+"""All faults of the fault table, and how the checks judge them; tests/faults_table.py writes the page."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from llmhw_provision.checks import table
 from llmhw_provision.checks.model import Finding, Level
 from llmhw_provision.evidence import Evidence, Result
+from llmhw_provision.plan.model import HostPlan
 from tests.assembled import Assembled
 from tests.fault import Fault
 from tests.faults_gpu import GPU_FAULTS
+from tests.faults_links import LINK_FAULTS
 from tests.faults_machine import MACHINE_FAULTS
+from tests.faults_services import SERVICE_FAULTS
+from tests.faults_variants import VARIANTS
 
-FAULTS = (*GPU_FAULTS, *MACHINE_FAULTS)
+FAULTS = (*GPU_FAULTS, *LINK_FAULTS, *MACHINE_FAULTS, *SERVICE_FAULTS, *VARIANTS)
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class _Watched(Evidence):
         return super().get(key)
 
 
-_KNOWN: dict[tuple[str, str], tuple[dict[str, Result | None], Finding]] = {}
+_KNOWN: dict[tuple[str, str], tuple[HostPlan, dict[str, Result | None], Finding]] = {}
 
 
 def findings(machine: Assembled, level: Level = "quick") -> list[Finding]:
@@ -48,13 +52,14 @@ def findings(machine: Assembled, level: Level = "quick") -> list[Finding]:
 
 def _finding(machine: Assembled, item: table.Item) -> Finding:
     known = _KNOWN.get((machine.title, item.name))
-    if known and all(machine.evidence.get(key) == result for key, result in known[0].items()):
-        return known[1]
+    if known and known[0] == machine.plan and all(machine.evidence.get(key) == was for key, was in known[1].items()):
+        return known[2]
     watched = _Watched(
         machine.evidence.host, machine.evidence.origin, machine.evidence.results, machine.evidence.read_at
     )
     found = table.judge(item, watched)
-    _KNOWN.setdefault((machine.title, item.name), ({key: machine.evidence.get(key) for key in watched.asked}, found))
+    asked = {key: machine.evidence.get(key) for key in watched.asked}
+    _KNOWN.setdefault((machine.title, item.name), (machine.plan, asked, found))
     return found
 
 
@@ -62,7 +67,7 @@ def judged(fault: Fault) -> Row:
     """Runs every check on the machine with the fault; raises NoSample."""
     machine = fault.seed()
     found = findings(machine, fault.level)
-    said = [one for one in found if one.status in ("fail", "warn")]
+    said = [one for one in found if one.status != "pass"]
     missed, named = [], []
     for check, (variant, words) in fault.caught.items():
         mine = [one for one in said if one.check == check]

@@ -1,12 +1,14 @@
-"""Faults of fabric, drives, management controller, packages, services, Slurm, serving."""
+"""Faults of fabric, drives, management controller and packages."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
 from llmhw_provision.evidence import Result
-from llmhw_provision.plan.expected import Expected, ExpectedFabric
+from llmhw_provision.expected import Expected, ExpectedFabric
+from llmhw_provision.plan.model import RoleConfigs
 from tests.assembled import RAILS, Assembled, h100, sample
 from tests.fault import Fault, logged, told
 from tests.unit.recordings import host_plan, recorded
@@ -39,7 +41,7 @@ def _direct(way: str) -> Assembled:
     return replace(machine, title=f"8× H100, {way}", plan=plan)
 
 
-def _roce(index: int | None) -> Assembled:
+def roce(index: int | None) -> Assembled:
     """One RoCE port whose address of IPv4 has index 3."""
     fabric = ExpectedFabric(
         ports=("mlx5_1",), rate_gbit=100, link_layer="Ethernet", subnet_manager=False, gid_index=index
@@ -83,12 +85,19 @@ def _fresh(refusal: str) -> Assembled:
     return machine.answered("package-solution", refusal, _OURS)
 
 
-def _gone(key: str, error: str, rc: int = 1) -> Assembled:
-    return h100().answered(key, "", _OURS, rc=rc, stderr=error)
-
-
-def _renamed(text: str) -> str:
-    return text.replace("node01", "gpu-node02")
+def sata(passed: bool) -> Assembled:
+    """A machine whose one disk is no NVMe drive, with what smartctl says of it."""
+    base = recorded("provisioned")
+    disk = (
+        host_plan()
+        .disks[3]
+        .model_copy(update={"by_id": "/dev/disk/by-id/ata-DISK_LAB3", "purpose": "kept", "signatures": ()})
+    )
+    plan = host_plan().model_copy(update={"disks": (disk,), "roles": RoleConfigs(), "expected": Expected(smart=True)})
+    document = {"smartctl": {"exit_status": 0 if passed else 8}, "smart_status": {"passed": passed}}
+    machine = Assembled("one SATA disk", plan, base, {})
+    machine = machine.answered("dmesg", "[    0.000000] Linux version 6.8.0\n", _OURS)
+    return machine.answered(f"smartctl:{disk.by_id}", json.dumps(document) + "\n", _OURS)
 
 
 def _worn(field: str, value: int) -> Assembled:
@@ -209,10 +218,11 @@ _FABRIC = (
         ),
         {"ib-gpu-direct": ("rebuild", "refused")},
     ),
-    Fault("fixed GID index", "B059", lambda: _roce(1), {"ib-gid": ("", "index 3, the launch files say 1")}),
+    Fault("fixed GID index", "B059", lambda: roce(1), {"ib-gid": ("", "index 3, the launch files say 1")}),
     Fault("ACS bits set above GPUs", "B055", _crossed, {"tuning-acs": ("", "1 of 2 bridges")}),
 )
 _MACHINE = (
+    Fault("a SATA drive fails its own test", _OURS, lambda: sata(False), {"drive-test": ("", "its own test fails")}),
     Fault("drive unreliable", _OURS, lambda: _worn("critical_warning", 4), {"drive-health": ("", "unreliable")}),
     Fault("drive too hot", _OURS, lambda: _worn("critical_warning", 2), {"drive-health": ("hot", "too hot")}),
     Fault("media errors", _OURS, lambda: _worn("media_errors", 12), {"drive-health": ("media", "12 media errors")}),
@@ -226,13 +236,13 @@ _MACHINE = (
     Fault(
         "drive in a slot of two lanes",
         "nhc#90",
-        lambda: h100().edited("lspci", "Speed 16GT/s, Width x4\n\n1a", "Speed 16GT/s, Width x2\n\n1a"),
+        lambda: h100().edited("lspci", r"(18:00.0 (?:.*\n)+?.*LnkSta:.*Width) x4", r"\1 x2", count=1),
         {"pcie-links": ("width", "18:00.0: drive at 16GT/s x2")},
     ),
     Fault(
         "adapter at an older generation",
         "l2fwd-nv#6",
-        lambda: h100().edited("lspci", r"(1a:00.0 (?:.*\n)+?.*LnkSta:\tSpeed )32GT/s", r"\g<1>16GT/s"),
+        lambda: h100().edited("lspci", r"(1a:00.0 (?:.*\n)+?.*LnkSta:\tSpeed )32GT/s", r"\g<1>16GT/s", count=1),
         {"pcie-links": ("", "1a:00.0: network adapter at 16GT/s")},
     ),
     Fault(
@@ -240,6 +250,16 @@ _MACHINE = (
         "ipmi/sdr_mixed.txt",
         lambda: told(h100(), "ipmi-sdr", "ipmi/sdr_mixed.txt"),
         {"bmc-sensors": ("power", "FAN7: 0 RPM")},
+    ),
+    Fault(
+        "no management controller",
+        "ipmi/errors/no_device.txt",
+        lambda: (
+            h100()
+            .answered("ipmi-sdr", "", "ipmi/errors/no_device.txt", rc=1, stderr=sample("ipmi/errors/no_device.txt"))
+            .answered("ipmi-sel", "", "ipmi/errors/no_device.txt", rc=1, stderr=sample("ipmi/errors/no_device.txt"))
+        ),
+        {"bmc-sensors": ("", "ended with status 1"), "bmc-events": ("", "ended with status 1")},
     ),
     Fault(
         "uncorrectable memory error in the event log",
@@ -269,130 +289,4 @@ _MACHINE = (
         "before",
     ),
 )
-_SERVICES = (
-    Fault(
-        "slurmd finds 7 of 8 GPUs",
-        "slurm/show_node_7of8.txt",
-        lambda: told(h100(), "slurm-nodes", "slurm/show_node_7of8.txt", edit=_renamed),
-        {"slurm-node": ("gpus", "(7 < 8)")},
-    ),
-    Fault(
-        "GRES without files",
-        "slurm/show_node_0of8_fileless.txt",
-        lambda: told(h100(), "slurm-nodes", "slurm/show_node_0of8_fileless.txt", edit=_renamed),
-        {"slurm-node": ("invalid", "INVALID_REG, 8 GPUs")},
-    ),
-    Fault(
-        "drained by a health check",
-        "slurm/show_node_drain_nhc.txt",
-        lambda: told(h100(), "slurm-nodes", "slurm/show_node_drain_nhc.txt", edit=_renamed),
-        {"slurm-node": ("gpus", "IDLE+DRAIN, 7 GPUs: NHC")},
-    ),
-    Fault(
-        "node not known",
-        _OURS,
-        lambda: h100().edited("slurm-nodes", "NodeName=gpu-node02", "NodeName=gpu-node03"),
-        {"slurm-node": ("unknown", "not known")},
-    ),
-    Fault(
-        "slurmd -G finds 7",
-        "slurm/slurmd_G_7.txt",
-        lambda: told(h100(), "slurmd-gres", "slurm/slurmd_G_7.txt"),
-        {"slurm-gres": ("", "7 GPUs")},
-    ),
-    Fault(
-        "slurmd waits for /dev/nvidia0",
-        "slurm/slurmd_missing_dev.txt",
-        lambda: _gone("slurmd-gres", sample("slurm/slurmd_missing_dev.txt")),
-        {"slurm-gres": ("device", "/dev/nvidia0")},
-    ),
-    Fault(
-        "controller down",
-        "slurm/scontrol_ping_down.txt",
-        lambda: told(h100(), "scontrol-ping", "slurm/scontrol_ping_down.txt", rc=1),
-        {"slurm-controller": ("", "node01 is DOWN")},
-    ),
-    Fault(
-        "no configuration source",
-        "slurm/sinfo_no_config.txt",
-        lambda: _gone("scontrol-ping", sample("slurm/sinfo_no_config.txt").replace("sinfo:", "scontrol:")),
-        {"slurm-controller": ("configuration", "configuration source")},
-    ),
-    Fault(
-        "clocks apart",
-        "slurm/slurmctld_munge_clock_skew.log, B076",
-        lambda: told(h100(), "slurm-log", "slurm/slurmctld_munge_clock_skew.log"),
-        {"slurm-log": ("clock", "clock skew")},
-    ),
-    Fault(
-        "slurmd built without NVML",
-        "B068",
-        lambda: h100().answered(
-            "slurm-log", "slurmd: fatal: We were configured to autodetect nvml functionality, but no lib found\n", _OURS
-        ),
-        {"slurm-log": ("autodetect", "autodetect")},
-    ),
-    Fault(
-        "munge key copied, daemon not restarted",
-        "slurm/munge_invalid_credential.txt, B077",
-        lambda: _gone("munge", sample("slurm/munge_invalid_credential.txt"), 14),
-        {"munge": ("key", "Invalid credential")},
-    ),
-    Fault(
-        "a unit is not active",
-        _OURS,
-        lambda: h100().edited("service-units", r"(Id=slurmd(?:.*\n)+?ActiveState=)active", r"\1failed", count=1),
-        {"service-unit": ("", "failed")},
-    ),
-    Fault(
-        "DCGM's host engine down",
-        _OURS,
-        lambda: _gone("dcgm-health", "Error: unable to establish a connection to the specified host: localhost\n"),
-        {"dcgm-health": ("engine", "host engine down")},
-    ),
-    Fault(
-        "DCGM sees a failing GPU",
-        _OURS,
-        lambda: h100().edited("dcgm-health", "Healthy", "Failure"),
-        {"dcgm-health": ("", "Failure")},
-    ),
-    Fault(
-        "engine fails in NCCL",
-        "serving/vllm_startup_nccl_fail.log",
-        lambda: told(h100(), "log:vllm.service", "serving/vllm_startup_nccl_fail.log"),
-        {"server-log": ("nccl", "not ready: nccl")},
-    ),
-    Fault(
-        "engine compiles without a compiler",
-        "B091",
-        lambda: h100().answered(
-            "log:vllm.service", "ERROR 11-30 10:00:00 [core.py:1] RuntimeError: Could not find nvcc in PATH\n", _OURS
-        ),
-        {"server-log": ("nvcc", "nvcc")},
-    ),
-    Fault(
-        "nobody listens",
-        _OURS,
-        lambda: _gone("vllm-metrics:8000", "curl: (7) Failed to connect to 127.0.0.1 port 8000\n", 7),
-        {"server-answers": ("", "nobody listens")},
-    ),
-    Fault(
-        "async_io cannot be built",
-        "training/ds_report_async_io_no.txt",
-        lambda: told(h100(), "ds_report", "training/ds_report_async_io_no.txt"),
-        {"env-deepspeed": ("", "async_io: cannot be built")},
-    ),
-    Fault(
-        "no toolkit for torch's CUDA",
-        "B086",
-        lambda: h100().edited("ds_report", r"^nvcc version .*$", "nvcc version ..................... None"),
-        {"env-deepspeed": ("nvcc", "nvcc none")},
-    ),
-    Fault(
-        "CPU build of torch",
-        "training/llamafactory_env_cpu_torch.txt",
-        lambda: told(h100(), "llamafactory-env", "training/llamafactory_env_cpu_torch.txt"),
-        {"env-llamafactory": ("", "2.6.0+cpu sees no GPU")},
-    ),
-)
-MACHINE_FAULTS = (*_FABRIC, *_MACHINE, *_SERVICES)
+MACHINE_FAULTS = (*_FABRIC, *_MACHINE)

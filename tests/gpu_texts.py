@@ -28,6 +28,7 @@ class Cards:
     old: bool = False
     buses: tuple[str, ...] = field(default=BUSES)
     renamed: bool = False  # "KMD Version" of the newest drivers
+    retires: bool = False  # cards before Ampere retire pages and remap no rows
 
     def bus(self, gpu: int) -> str:
         """PCI address as nvidia-smi writes it."""
@@ -88,7 +89,7 @@ def full(cards: Cards) -> str:
 
 
 def _block(cards: Cards, gpu: int) -> str:
-    na = "[N/A]" if cards.mig or not cards.ecc else ""
+    na = "[N/A]" if cards.mig or cards.retires or not cards.ecc else ""
     ecc = "N/A" if not cards.ecc else "Enabled"
     zero = "N/A" if not cards.ecc else "0"
     lines = [
@@ -106,6 +107,7 @@ def _block(cards: Cards, gpu: int) -> str:
     lines += ["    ECC Errors"]
     for span in ("Volatile", "Aggregate"):
         lines += [f"        {span}"] + [f"            {name} : {zero}" for name in _ecc(cards.old)]
+    lines += ["    Retired Pages", f"        Pending Page Blacklist : {'No' if cards.retires else 'N/A'}"]
     lines += ["    Remapped Rows"] + [
         f"        {name} : {na or value}"
         for name, value in (
@@ -186,18 +188,23 @@ def lspci(cards: Cards) -> str:
     text += (
         "17:00.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (rev b0)\n"
         "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x4\n\t\tLnkSta:\tSpeed 16GT/s (downgraded), Width x4\n\n"
-        "18:00.0 Non-Volatile memory controller: Micron Technology Inc Device 51c3 (rev 01)\n"
-        "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x4\n\t\tLnkSta:\tSpeed 16GT/s, Width x4\n\n"
-        "1a:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
-        "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16\n\t\tLnkSta:\tSpeed 32GT/s, Width x16\n"
+        "02:00.0 Ethernet controller: Broadcom Inc. and subsidiaries NetXtreme BCM5720 Gigabit Ethernet PCIe\n"
+        "\t\tLnkCap:\tPort #0, Speed 5GT/s, Width x2\n\t\tLnkSta:\tSpeed 5GT/s, Width x1 (downgraded)\n\n"
     )
+    for bus in ("18", "3a", "4b"):
+        text += f"{bus}:00.0 Non-Volatile memory controller: Micron Technology Inc Device 51c3 (rev 01)\n"
+        text += "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x4\n\t\tLnkSta:\tSpeed 16GT/s, Width x4\n\n"
+    for bus in ("1a", "3c", "5e"):
+        text += f"{bus}:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
+        text += "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16\n\t\tLnkSta:\tSpeed 32GT/s, Width x16\n\n"
     return text
 
 
 def sysfs(cards: Cards) -> str:
     """The GPUs in /sys/bus/pci/devices."""
     vendor, device = cards.pci_id.split(":")
-    text = ""
+    text = "0000:02:00.0/class:0x030000\n0000:02:00.0/vendor:0x1a03\n0000:02:00.0/device:0x2000\n"  # the BMC's VGA
+    text += "0000:83:00.0/class:0x068000\n0000:83:00.0/vendor:0x10de\n0000:83:00.0/device:0x22a3\n"  # an NVSwitch
     for gpu in range(cards.count):
         address = f"0000:{cards.buses[gpu].lower()}"
         text += f"{address}/class:0x030200\n{address}/vendor:0x{vendor}\n{address}/device:0x{device}\n"

@@ -84,7 +84,7 @@ PROOFS = {
         ),
     ),
     "apply-faults": Proof(
-        tests=("tests/roles/test_apply_faults_long.py",),
+        tests=("tests/roles/test_apply_faults_long.py", "tests/roles/test_source_cases.py"),
         covers=(
             "llmhw_provision/run",
             "llmhw_provision/checks",
@@ -95,8 +95,9 @@ PROOFS = {
             "llmhw_provision/evidence_file.py",
             "llmhw_provision/first_contact.py",
             "playbooks",
+            "roles/site_base",
+            "roles/host_modules/library/deferred_packages.py",
             "tests/containers",
-            "tests/roles/test_apply_faults_long.py",
         ),
     ),
 }

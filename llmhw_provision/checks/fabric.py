@@ -8,11 +8,13 @@ from llmhw_provision.checks.gpu_views import gpus_of, judged
 from llmhw_provision.checks.model import Check, Outcome, failed, passed
 from llmhw_provision.checks.views import NotThere
 from llmhw_provision.evidence import Command, Evidence
-from llmhw_provision.plan.expected import ExpectedFabric
+from llmhw_provision.expected import ExpectedFabric
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import dmesg, driver_files, ib_fabric, ib_sysfs, ibstat, mlxlink
 from llmhw_provision.probes.reading import output, unreadable
 
+# Gbit/s that one lane carries (InfiniBand Trade Association, roadmap); FDR rounds down to 56 for four
+_LANE_GBIT = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 _RATE = re.compile(r"^([0-9.]+) Gb/sec(?: \(([0-9]+)X(?: ([A-Z0-9]+))?\))?$")
 _LANES = 4  # of a cable with one connector; 2X and 1X are degraded
 # 8-bit counters that stay at their end (InfiniBand architecture, PortCounters)
@@ -101,18 +103,19 @@ def _cause(port: ibstat.Port, wanted: ExpectedFabric) -> str:
 
 
 def width(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
-    """Every planned port uses all lanes of its cable."""
-    wanted, found = _planned(host).ports, ib_sysfs.parse(output(evidence, ib_sysfs.COMMAND.key))
+    """No planned port lacks lanes. Fewer than four are right where they carry the planned rate (HDR100, NDR200)."""
+    planned, found = _planned(host), ib_sysfs.parse(output(evidence, ib_sysfs.COMMAND.key))
     bad = {}
-    for name in wanted:
+    for name in planned.ports:
         if name not in found:
             raise NotThere(f"no adapter {name}")
         match = _RATE.match(found[name]["rate"])
         if not match:
             raise unreadable("/sys/class/infiniband", f"{name} rate {found[name]['rate']}")
-        if match[2] and int(match[2]) < _LANES and found[name]["phys_state"].startswith("5"):
+        narrow = match[2] and int(match[2]) < _LANES and float(match[1]) < planned.rate_gbit
+        if narrow and found[name]["phys_state"].startswith("5"):
             bad[name] = found[name]["rate"]
-    return judged(bad, f"{_LANES}X on {len(wanted)} ports", f"{_LANES}X")
+    return judged(bad, f"all on {len(planned.ports)} ports", f"lanes for {planned.rate_gbit} Gbit/s")
 
 
 def manager(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
@@ -169,14 +172,19 @@ def counters(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
     return judged(bad, good, "no error between two readings")
 
 
-def cable(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
+def cable(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """The adapter itself finds no fault of cable or module, and uses all lanes."""
     found = mlxlink.facts(output(evidence, mlxlink.command(subject).key))
     text = f"{found['state']}, {found['speed']}, {found['width']}: {found['recommendation']}"
-    expected = f"Active, {_LANES}x, no issue"
-    if found["verdict"] == "pass":
-        return passed(text, expected)
-    return failed(text, expected, "width" if found["opcode"] == 0 else "")
+    rate = _planned(host).rate_gbit
+    expected = f"Active, lanes for {rate} Gbit/s, no issue"
+    if found["state"] not in ("Active", "LinkUp") or found["opcode"] != 0:
+        return failed(text, expected)
+    lane = _LANE_GBIT.get(str(found["speed"]).rpartition("-")[2])
+    lanes = str(found["width"]).removesuffix("x")
+    if lane is None or not lanes.isdigit():
+        raise unreadable("mlxlink", text, "unknown speed or width")
+    return passed(text, expected) if int(lanes) * lane >= rate else failed(text, expected, "width")
 
 
 def gpu_direct(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

@@ -10,7 +10,6 @@ from llmhw_provision.checks.gpu_views import (
     outliers,
     planned,
     rows,
-    said,
     with_driver,
     with_gpus,
 )
@@ -53,9 +52,10 @@ def answers(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     if result is not None and result.timed_out:
         return failed(result.why(), expected, "hangs")
     for key in (nvidia_list.LIST.key, nvidia_csv.QUERY.key):
-        error = error_of(evidence, key)
+        error, address = error_of(evidence, key)
         if error:
-            return failed(f"nvidia-smi: {error.replace('_', ' ')}", expected, error.replace("_", "-"))
+            text = f"nvidia-smi: {error.replace('_', ' ')}" + (f" ({address})" if address else "")
+            return failed(text, expected, error.replace("_", "-"))
     found = nvidia_list.gpus(evidence)
     if len(found) != wanted:
         return failed(f"{len(found)} GPUs answer", expected, "fewer")
@@ -97,9 +97,11 @@ def version(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
         raise NotThere("no nvidia module is loaded")
     seen = {"loaded module": files.loaded, "module on the disk": files.file}
     seen |= {name: version for name, version in files.packages.items() if "fabric" not in name}
-    if not error_of(evidence, nvidia_list.VERSION.key):
-        tool = nvidia_list.facts_version(said(evidence, nvidia_list.VERSION.key))
-        seen["nvidia-smi"] = str(tool.get("nvidia_smi") or "")
+    tool = evidence.get(nvidia_list.VERSION.key)
+    if tool is None:
+        raise unreadable("nvidia-smi --version", "", "not read")
+    if tool.rc == 0:  # drivers before 550 do not know the option
+        seen["nvidia-smi"] = str(nvidia_list.facts_version(tool.stdout).get("nvidia_smi") or "")
     expected = f"{wanted.driver} everywhere"
     half = {name: found or "none" for name, found in seen.items() if found != files.loaded}
     if half:

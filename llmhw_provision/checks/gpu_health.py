@@ -23,6 +23,7 @@ from llmhw_provision.probes.reading import output, unreadable
 _POWER = 0.01
 # Between front and rear row of an air-cooled board lie 10 to 15 K. Own judgement, no vendor states a limit.
 _HOTTER_K = 20
+_BUSIER = 1.5  # a GPU that draws so many times what the others draw is at work, and they are not
 _UNCORRECTABLE = (
     *("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_sec_ded", "dram_uncorrectable"),
 )
@@ -128,19 +129,19 @@ def slowdown(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
 
 
 def temperature(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
-    """No GPU is far hotter than the others of the machine; what is too hot slows down, which another check tells."""
-    degrees = {}
+    """No GPU is far hotter than others that draw as much; what is too hot slows down, which another check tells."""
+    degrees, watts = {}, {}
     for gpu, row in rows(evidence).items():
         value = nvidia_csv.number(row["temperature.gpu"])
         if value is None:
             raise unreadable("nvidia-smi", f"{gpu} temperature {row['temperature.gpu']}")
-        degrees[gpu] = value
+        degrees[gpu], watts[gpu] = value, nvidia_csv.number(row["power.draw"]) or 0
     middle = sorted(degrees.values())[len(degrees) // 2]
-    expected = f"within {_HOTTER_K} K of the others"
-    hot = {
-        gpu: f"{value} °C, the others about {middle}" for gpu, value in degrees.items() if value > middle + _HOTTER_K
-    }
-    return judged(hot, f"{min(degrees.values())} to {max(degrees.values())} °C", expected)
+    usual = sorted(watts.values())[len(watts) // 2]
+    far = [gpu for gpu, value in degrees.items() if value > middle + _HOTTER_K and watts[gpu] <= usual * _BUSIER]
+    hot = {gpu: f"{degrees[gpu]} °C, the others about {middle}" for gpu in far}
+    found = f"{min(degrees.values())} to {max(degrees.values())} °C"
+    return judged(hot, found, f"within {_HOTTER_K} K of others that draw as much")
 
 
 def power(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

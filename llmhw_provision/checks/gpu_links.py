@@ -43,9 +43,9 @@ def manager(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     unit = _status(evidence)
     log = _journal(evidence)
     error = str(log.get("error") or unit.get("error") or "")
-    text = f"{unit['active']}" + (f": {error.replace('_', ' ')}" if error else "")
+    text = f"{unit['active']}" + (f": {error.replace('_', ' ')}" if error != unit["active"] and error else "")
     if not wanted:
-        idle = unit["active"] == "inactive" and not error and not unit["enabled"]
+        idle = error == unit["active"] == "inactive" and not unit["enabled"]
         expected = "not installed: there is no NVSwitch"
         return passed("installed, not enabled", expected) if idle else failed(text, expected, "unwanted")
     if unit["active"] != "active" or error:
@@ -91,20 +91,21 @@ def topology(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
     if result is not None and result.timed_out:
         return failed(result.why(), f"{wanted.count} GPUs", "slow")
     found = _matrix(evidence)
-    expected = f"{wanted.count} GPUs" + (f", NV{wanted.links_per_pair} {_WHOSE[wanted.nvlink]}" if wanted.links else "")
+    joined = wanted.nvlink != "none" and wanted.count > 1 and not wanted.mig  # MIG takes the links away
+    expected = f"{wanted.count} GPUs" + (f", NV{wanted.links_per_pair} {_WHOSE[wanted.nvlink]}" if joined else "")
     if len(found.gpus) != wanted.count:
         return failed(f"{len(found.gpus)} GPUs", expected, "fewer")
-    if wanted.nvlink == "none":
+    if not joined:
         return passed(f"{len(found.gpus)} GPUs", expected)
     kind = f"NV{wanted.links_per_pair}"
     bad: dict[str, str] = {}
     for gpu in found.gpus:
-        joined = [found.relations[gpu, other] for other in found.gpus if other != gpu]
+        others = [found.relations[gpu, other] for other in found.gpus if other != gpu]
         needed = 1 if wanted.nvlink == "pairs" else wanted.count - 1
-        if joined.count(kind) < needed:
-            lacking = sorted({text for text in joined if text != kind})
+        if others.count(kind) < needed:
+            lacking = sorted({text for text in others if text != kind})
             bad[gpu] = f"{', '.join(lacking)} instead of {kind}" + (
-                f" to {needed - joined.count(kind)} of {needed} GPUs" if needed > 1 else ""
+                f" to {needed - others.count(kind)} of {needed} GPUs" if needed > 1 else ""
             )
     culprits = {gpu: bad[gpu] for gpu in nvidia_topo.degraded(found) if gpu in bad}
     return judged(culprits or bad, f"{len(found.gpus)} GPUs, {kind} {_WHOSE[wanted.nvlink]}", expected)
@@ -177,12 +178,17 @@ def near_nics(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # n
         raise NotThere(f"{len(found.gpus)} of {wanted.count} GPUs in the matrix")
     names = {nic: found.nic_names.get(nic, nic) for nic in found.nics}
     mine = [nic for nic in found.nics if names[nic] in ports]
-    bad = {}
+    far, side = {}, {}
     for gpu in found.gpus:
         relations = {found.relations[gpu, nic] for nic in mine}
-        if not relations & set(_NEAR):
-            bad[gpu] = f"{', '.join(sorted(relations)) or 'none'} to every planned NIC"
-    return judged(bad, f"{len(found.gpus)} GPUs", "a NIC under the host bridge of each GPU")
+        if "NODE" in relations and not relations & set(_NEAR):
+            side[gpu] = "NODE to the nearest planned NIC"
+        elif not relations & set(_NEAR):
+            far[gpu] = f"{', '.join(sorted(relations)) or 'none'} to every planned NIC"
+    expected = "a NIC under the host bridge of each GPU"
+    if side and not far:
+        return judged(side, "", expected, variant="side", status="warn")
+    return judged(far, f"{len(found.gpus)} GPUs", expected)
 
 
 def affinity(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

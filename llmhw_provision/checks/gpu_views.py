@@ -8,7 +8,7 @@ from typing import TypeVar
 from llmhw_provision.checks.model import Outcome, Status, passed
 from llmhw_provision.checks.views import NotThere
 from llmhw_provision.evidence import Evidence
-from llmhw_provision.plan.expected import ExpectedGpus
+from llmhw_provision.expected import ExpectedGpus
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import nvidia_csv, nvidia_errors, nvidia_query
 from llmhw_provision.probes.reading import output, unreadable
@@ -52,7 +52,7 @@ def with_several(host: HostPlan) -> tuple[str, ...]:
 def with_peers(host: HostPlan) -> tuple[str, ...]:
     """One subject where several GPUs and peer access between them are planned."""
     gpus = gpus_of(host)
-    return with_several(host) if gpus is not None and gpus.peer_access else ()
+    return with_several(host) if gpus is not None and gpus.peer_access and not gpus.mig else ()
 
 
 def with_nvlink(host: HostPlan) -> tuple[str, ...]:
@@ -67,20 +67,23 @@ def with_switch(host: HostPlan) -> tuple[str, ...]:
     return _NOTHING[gpus is not None and gpus.driver is not None and gpus.nvlink == "switch"]
 
 
-def error_of(evidence: Evidence, key: str) -> str:
-    """Our name of the error that nvidia-smi gave instead of an answer; empty when it gave none of its own."""
+def error_of(evidence: Evidence, key: str) -> tuple[str, str]:
+    """Our name of the error that nvidia-smi gave instead of an answer, and the PCI address it names; else empty."""
     result = evidence.get(key)
     if result is None:
-        return ""
+        return "", ""
     if result.missing:
-        return "not_installed"
+        return "not_installed", ""
     raw = result.stdout[:_ERROR] + b"\n" + result.stderr[:_ERROR] + b"\n"
-    return str(nvidia_errors.parse(raw)["error"]) if nvidia_errors.recognise(raw) else ""
+    if not nvidia_errors.recognise(raw):
+        return "", ""
+    found = nvidia_errors.parse(raw)
+    return str(found["error"]), str(found.get("pci", ""))
 
 
 def said(evidence: Evidence, key: str) -> bytes:
     """What nvidia-smi answered; raises NotThere when it gave an error of its own, which `gpu-answers` names."""
-    error = error_of(evidence, key)
+    error, _ = error_of(evidence, key)
     if error:
         raise NotThere(f"nvidia-smi does not answer: {error}")
     return output(evidence, key)

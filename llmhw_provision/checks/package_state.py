@@ -16,13 +16,15 @@ FILESYSTEMS = {"xfs": "xfsprogs", "ext4": "e2fsprogs"}
 
 
 def planned(host: HostPlan) -> tuple[str, ...]:
-    """Names of the packages that the host's roles install, as all supported systems call them."""
-    found = volumes(host)
+    """Names of the packages that the host's roles install; those the site asks for only where they are Debian's."""
+    found, base = volumes(host), host.roles.site_base
+    of_site = base.packages if base and host.os.startswith(("Debian", "Ubuntu")) else ()
     quotas = any(item.filesystem == "ext4" and "prjquota" in item.mount_options for item in found)
     return (
         *(("mdadm",) if array_names(host) else ()),
         *dict.fromkeys(FILESYSTEMS[item.filesystem] for item in found),
         *(("quota",) if quotas else ()),
+        *of_site,
     )
 
 

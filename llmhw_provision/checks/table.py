@@ -95,7 +95,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
     found.append(folders.stat_command(tuple(paths)))
-    return (*found, *hardware.commands(plan))
+    return (*found, *hardware.commands(plan, level))
 
 
 def _before(plan: HostPlan) -> tuple[Command, ...]:

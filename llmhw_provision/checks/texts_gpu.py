@@ -200,6 +200,10 @@ _LINKS: dict[str, Words] = {
         "gpu-nics",
         "each GPU has a NIC of its own nearby",
         usual=("a NIC is missing, in another slot, or hidden by the virtual machine", "compare slots with the manual"),
+        side=(
+            "the NIC hangs on another port of the same processor: traffic crosses the processor",
+            "nothing, where the board has no better slot; else move the card",
+        ),
     ),
     **family(
         "gpu-affinity",

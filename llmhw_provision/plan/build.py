@@ -80,6 +80,7 @@ def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> t
     notes = (*_sold_as(host, machine), *gpu_notes(host.name, machine, machines, need))
     base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
     storage = plan_storage(host.name, machine, site.storage, need)
+    expected, expected_notes = expected_of(host, machine)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -103,9 +104,16 @@ def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> t
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
             creates=(*storage.creates, *base.creates, *tuning.creates),
             erases=storage.erases,
-            expected=expected_of(machine),
+            expected=expected,
         ),
-        (*notes, *base.notes, *tuning.notes, *storage.notes, *(_reboot_notes(host.name) if arrays else ())),
+        (
+            *notes,
+            *expected_notes,
+            *base.notes,
+            *tuning.notes,
+            *storage.notes,
+            *(_reboot_notes(host.name) if arrays else ()),
+        ),
     )
 
 

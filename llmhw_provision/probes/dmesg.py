@@ -27,7 +27,8 @@ _OTHER = {
     "api_mismatch": re.compile(r"NVRM: API mismatch"),
     "no_nvidia_device": re.compile(r"NVRM: No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)"),
     "module_rejected": re.compile(
-        r"Key was rejected by service|Loading of (?:unsigned )?module .*is rejected|Lockdown: .*unsigned module loading"
+        r"Key was rejected by service|Loading of unsigned module|Loading of module with unavailable key"
+        r"|Lockdown: .*unsigned module loading"
     ),
     "machine_check": re.compile(r"\[Hardware Error\]|mce: .*[Mm]achine [Cc]heck"),
     "edac_uncorrected": re.compile(r"EDAC .*: [1-9][0-9]* UE "),

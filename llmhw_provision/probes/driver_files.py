@@ -13,7 +13,8 @@ echo "== file"; modinfo -F version nvidia 2>/dev/null
 echo "== licence"; modinfo -F license nvidia 2>/dev/null
 echo "== fabric-manager"; nv-fabricmanager --version 2>/dev/null
 echo "== packages"
-dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' 'libnvidia-compute*' 'nvidia-fabricmanager*' 2>/dev/null
+dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' 'libnvidia-compute*' libcuda1 \
+'nvidia-fabricmanager*' 2>/dev/null
 rpm -qa --qf 'installed %{NAME} %{VERSION}\\n' 'libnvidia-ml*' 'nvidia-driver-cuda-libs*' 'nvidia-fabric*manager*' \
 2>/dev/null
 echo "== peermem"; [ ! -d /sys/module/nvidia_peermem ] || echo loaded

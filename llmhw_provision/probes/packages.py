@@ -17,7 +17,8 @@ hide() {{ sed 's#://[^@/ ]*@#://***@#g'; }}
 get() {{ /usr/lib/apt/apt-helper -o Acquire::Retries=0 -o Acquire::http::Timeout={_TRY_S} \
 -o Acquire::https::Timeout={_TRY_S} download-file "$1" "$t/file" >"$t/said" 2>&1; }}
 if command -v apt-get >/dev/null; then
-apt-get update --print-uris 2>"$t/said" >"$t/uris" || {{ echo "bad sources $(tail -n1 "$t/said")" | hide; exit 0; }}
+apt-get update --print-uris 2>"$t/said" >"$t/uris" || {{
+echo "bad sources $(grep -m1 '^E: ' "$t/said" | cut -c4-)" | hide; exit 0; }}
 sed -n "s/^'\\(https\\{{0,1\\}}:[^']*InRelease\\)'.*/\\1/p" "$t/uris" | sort -u | while read -r u; do
 if get "$u" || get "${{u%InRelease}}Release"; then echo "ok $u"
 else echo "bad $u $(grep -m1 '^E: ' "$t/said" | sed 's/^E: Failed to fetch [^ ]* *//')"; fi; done | hide

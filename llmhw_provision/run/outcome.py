@@ -174,6 +174,13 @@ def failure(event: events.TaskResult, *, log_line: int, unreachable_hint: str) -
     )
 
 
+# What programs say that our modules only pass on.
+_KNOWN = {
+    "No space left on device": "make room there: df -h on the host shows which file system is full",
+    "SHA1 is not considered secure": "the archive's key is an old one; take the archive made for this distribution",
+}
+
+
 def _problems(event: events.TaskResult, hint: str) -> tuple[Problem, ...]:
     """Causes from the message of a module that names no `problems`.
 
@@ -182,7 +189,8 @@ def _problems(event: events.TaskResult, hint: str) -> tuple[Problem, ...]:
     """
     reasons, mark, last = event.message.rpartition("\nhint: ")
     if not mark:
-        return (Problem(event.message or "failed without saying why", event.hint or hint),)
+        known = next((advice for words, advice in _KNOWN.items() if words in event.message), "")
+        return (Problem(event.message or "failed without saying why", event.hint or hint or known),)
     *first, final = reasons.splitlines() or ["failed without saying why"]
     return (*(Problem(line) for line in first), Problem(final, last))
 

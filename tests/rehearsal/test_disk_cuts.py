@@ -25,6 +25,7 @@ KILL = r"""sudo sh -c '
 pkill -9 -x python3; pkill -9 "^({victims})$"; sleep 1; pgrep -l --runstates D,R,S "^({victims})$"; true'"""
 EMPTY = r"""sudo sh -c '
 systemctl stop proving.mount
+wipefs --all --quiet /dev/md/proving
 mdadm --stop --scan
 for name in LLMHW0006 LLMHW0007 LLMHW0008; do wipefs --all --quiet /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_$name; done
 sed -i /proving/d /etc/mdadm/mdadm.conf; udevadm settle; cat /proc/mdstat'"""
@@ -92,6 +93,17 @@ def test_killed_while_it_is_mounted(play: Play, customer: str) -> None:
     wait = "until pgrep -x systemctl > /dev/null; do sleep 0.1; done"
     kill(play, module="systemd_mount", line="Invoked", wait=wait, victims="systemctl|mount")
     assert finished(play, customer) == []
+
+
+MARKED = r"""sudo sh -c '
+systemctl stop proving.mount; device=$(readlink -f /dev/md/proving)
+touch /run/mdadm/creating-$(basename $device); udevadm trigger --action=change --settle $device
+systemctl is-active "$(systemd-escape --path --suffix=device /dev/md/proving)"; true'"""
+
+
+def test_the_mark_of_a_creation_that_was_killed_does_not_hide_the_array(play: Play, customer: str) -> None:
+    assert play.machine.run(MARKED).stdout == "inactive\n"
+    assert finished(play, customer) == ["tell"]
 
 
 def test_killed_while_the_initramfs_is_built(play: Play, customer: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.server
 import os
 import random
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +17,7 @@ from llmhw_provision.run.process import kill_tree
 from tests.containers.base import private_key
 from tests.containers.commands import call
 from tests.containers.container import Container
+from tests.containers.mirror import Mirror
 from tests.containers.play import ansible
 from tests.containers.plugin import StartMany
 from tests.containers.site import Site, state
@@ -136,62 +134,10 @@ def test_power_cut(site: Site, bare: Container, whole: tuple[str, float]) -> Non
     assert state(bare) == whole[0]
 
 
-class Mirror(http.server.ThreadingHTTPServer):
-    """A package mirror of one package, that can be busy, or give half of what it should."""
-
-    def __init__(self, address: str, package: bytes) -> None:
-        super().__init__((address, 0), _Answer)
-        self.busy, self.half, self.package = False, False, package
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def index(self) -> bytes:
-        digest = hashlib.sha256(self.package).hexdigest()
-        text = "Package: llmhw-tiny\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
-        text += f"Filename: ./tiny.deb\nSize: {len(self.package)}\nSHA256: {digest}\n\n"
-        return text.encode()
-
-    def release(self) -> bytes:
-        index = self.index()
-        return f"Suite: tiny\nSHA256:\n {hashlib.sha256(index).hexdigest()} {len(index)} Packages\n".encode()
-
-
-class _Answer(http.server.BaseHTTPRequestHandler):
-    server: Mirror
-
-    def do_GET(self) -> None:
-        mirror = self.server
-        files = {"/Packages": mirror.index(), "/Release": mirror.release(), "/tiny.deb": mirror.package}
-        found = files.get(self.path.replace("/./", "/"))
-        if mirror.busy:
-            self.send_error(503)
-        elif found is None:
-            self.send_error(404)
-        else:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(found)))
-            self.end_headers()
-            cut = len(found) // 2 if mirror.half and self.path.endswith(".deb") else len(found)
-            self.wfile.write(found[:cut])
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
-
-
 @pytest.fixture
 def mirror(module_container: Container) -> Iterator[Mirror]:
-    container = module_container
-    container.run("mkdir -p /root/tiny/DEBIAN")
-    control = "Package: llmhw-tiny\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
-    (container.root / "root/tiny/DEBIAN/control").write_text(control)
-    container.run("dpkg-deb -b /root/tiny /root/tiny.deb")
-    made = Mirror(container.address.rpartition(".")[0] + ".1", (container.root / "root/tiny.deb").read_bytes())
-    source = container.root / "etc/apt/sources.list.d/tiny.list"
-    source.write_text(f"deb [trusted=yes] http://{made.server_address[0]}:{made.server_port} ./\n")
-    yield made
-    made.shutdown()
-    made.server_close()
-    source.unlink()
-    container.run("dpkg --purge llmhw-tiny; apt-get update", check=False)
+    with Mirror.of(module_container) as made:
+        yield made
 
 
 def test_a_busy_mirror_is_named_and_then_serves(site: Site, mirror: Mirror) -> None:

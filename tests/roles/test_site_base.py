@@ -60,11 +60,9 @@ def actions(result: Result) -> list[str]:
     return [action for event in result.events for action in event.result.get("actions", ())]
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """A signed apt archive with one package, its key, and a CA."""
-    folder = tmp_path_factory.mktemp("repository")
-    home, archive = folder / "gnupg", folder / "archive"
+def signed_archive(folder: Path, *options: str) -> tuple[Path, Path]:
+    """A signed apt archive with the package llmhw-probe, and the key; `options` of gpg for the making of the key."""
+    home, archive, key = folder / "gnupg", folder / "archive", folder / "key.asc"
     home.mkdir(mode=0o700)
     (archive / "pkg/DEBIAN").mkdir(parents=True)
     control = (
@@ -74,30 +72,43 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     call("dpkg-deb", "--build", str(archive / "pkg"), str(archive / "llmhw-probe_1.0_all.deb"))
     shutil.rmtree(archive / "pkg")
     gpg = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", "--passphrase", ""]
-    call(*gpg, "--quick-gen-key", "mirror@example.org", "rsa2048", "sign", "never")
-    (folder / "key.asc").write_text(call(*gpg, "--armor", "--export", "mirror@example.org"))
+    call(*gpg, *options, "--quick-gen-key", "mirror@example.org", "rsa2048", "sign", "never")
+    key.write_text(call(*gpg, "--armor", "--export", "mirror@example.org"))
     package = (archive / "llmhw-probe_1.0_all.deb").read_bytes()
     entry = f"{control}Filename: ./llmhw-probe_1.0_all.deb\nSize: {len(package)}\n"
     packages = f"{entry}SHA256: {hashlib.sha256(package).hexdigest()}\n".encode()
     (archive / "Packages").write_bytes(packages)
     line = f"{hashlib.sha256(packages).hexdigest()} {len(packages)} Packages"
     (archive / "Release").write_text(f"Date: {formatdate(usegmt=True)}\nSHA256:\n {line}\n")
-    call(*gpg, "--clearsign", "--output", str(archive / "InRelease"), str(archive / "Release"))
+    call(
+        *gpg, "--digest-algo", "SHA512", "--clearsign", "--output", str(archive / "InRelease"), str(archive / "Release")
+    )
     call("gpgconf", "--homedir", str(home), "--kill", "all")
+    return archive, key
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A signed apt archive with one package, its key, and a CA."""
+    folder = tmp_path_factory.mktemp("repository")
+    archive, key = signed_archive(folder)
     request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=Site CA"]
     call(*request, "-keyout", str(folder / "ca.key"), "-out", str(folder / "ca.pem"))
-    return {"archive": archive, "key": folder / "key.asc", "ca": folder / "ca.pem"}
+    return {"archive": archive, "key": key, "ca": folder / "ca.pem"}
+
+
+def served(container: Container, archive: Path, key: Path) -> AptMirror:
+    """The archive as a mirror that the container itself serves."""
+    shutil.copytree(archive, container.root / "srv/archive", dirs_exist_ok=True)
+    if container.run("systemctl is-active archive", check=False).returncode:
+        container.run("systemd-run --unit=archive --working-directory=/srv/archive python3 -m http.server 8000")
+        container.run("until curl -fs http://127.0.0.1:8000/InRelease >/dev/null; do sleep 0.1; done")
+    return AptMirror(name="mirror", uri="http://127.0.0.1:8000", suites=("./",), components=(), key_file=str(key))
 
 
 def whole_site(container: Container, repository: Mapping[str, Path]) -> SiteBaseConfig:
     """Everything a site can ask for, on one host; the archive is served by the container itself."""
-    shutil.copytree(repository["archive"], container.root / "srv/archive", dirs_exist_ok=True)
-    if container.run("systemctl is-active archive", check=False).returncode:
-        container.run("systemd-run --unit=archive --working-directory=/srv/archive python3 -m http.server 8000")
-        container.run("until curl -fs http://127.0.0.1:8000/InRelease >/dev/null; do sleep 0.1; done")
-    mirror = AptMirror(
-        name="mirror", uri="http://127.0.0.1:8000", suites=("./",), components=(), key_file=str(repository["key"])
-    )
+    mirror = served(container, repository["archive"], repository["key"])
     return site(
         certificates=(Certificate(name="site", file=str(repository["ca"])),),
         apt_mirrors=(mirror,),

@@ -138,7 +138,8 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
     ],
 }
 CASES = [(check, *case) for check, cases in BROKEN.items() for case in cases]
-ONLY_BEFORE = {check.id for check in table.chosen("before") if check.levels == ("before",)}
+# package-solution is asked where GPUs bring packages: test_faults.py
+ONLY_BEFORE = {check.id for check in table.chosen("before") if check.levels == ("before",)} - {"package-solution"}
 
 
 def test_every_check_is_broken_here() -> None:
@@ -225,6 +226,13 @@ def test_planned_packages_are_those_of_the_role() -> None:
     config = plan.roles.nvme_raid0.model_copy(update={"volumes": (volume,)})
     plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
     assert set(package_state.planned(plan)) == set(known.values()) - {"xfsprogs"}
+    base = SiteBaseConfig(
+        certificates=(), apt_mirrors=(), dnf_mirrors=(), mirrors_only=False, host_entries=(), time_servers=(),
+        packages=("vim",), users=(), firewall=Firewall(ports=(), sources=()),
+    )  # fmt: skip
+    of_site = plan.model_copy(update={"roles": plan.roles.model_copy(update={"site_base": base})})
+    assert package_state.planned(of_site)[-1] == "vim"
+    assert "vim" not in package_state.planned(of_site.model_copy(update={"os": "Rocky Linux 9.5"}))  # vim-enhanced
 
 
 def preflight(*found: Finding) -> Preflight:

@@ -10,7 +10,7 @@ import llmhw_provision
 PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
-    ("errors", "units", "documents", "content"),
+    ("errors", "units", "documents", "content", "expected"),
     ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
     ("plan",),

@@ -135,6 +135,17 @@ def test_raid1_has_a_bitmap_and_no_chunk() -> None:
     assert not any(word.startswith("--chunk") for word in create)
 
 
+def test_the_mark_of_a_killed_mdadm_is_removed_first() -> None:
+    mark = "/run/mdadm/creating-md127"
+    decision = full(creation_mark=mark)
+    assert sentences(decision) == [
+        "tell udev that array /dev/md127 is complete: the mdadm that made it was cut off",
+    ]
+    assert decision.steps[0].before == ((mark, None),)
+    assert decision.steps[0].commands == (("udevadm", "trigger", "--action=change", "/dev/md127"),)
+    assert sentences(full()) == []
+
+
 def test_a_single_disk_needs_no_array() -> None:
     decision = ask(disk(2), volumes=(SINGLE,))
     assert sentences(decision)[0] == "make an XFS on /dev/disk/by-id/nvme-X_S2"

@@ -79,6 +79,13 @@ def test_any_other_message_is_one_problem() -> None:
     assert failure(event, log_line=0, unreachable_hint="").problems == (Problem("first line\nsecond line"),)
 
 
+def test_what_programs_say_of_a_full_disk_gets_a_hint() -> None:
+    said = "dpkg: error: failed to write status database record: No space left on device"
+    (event,) = parsed(result("one", "failed", message=said))
+    (problem,) = failure(event, log_line=0, unreachable_hint="").problems
+    assert problem == Problem(said, "make room there: df -h on the host shows which file system is full")
+
+
 def test_a_run_without_an_end_is_unfinished() -> None:
     found = tally(START, result("one", "ok"), result("two", "changed"))
     assert [found.host(name).state for name in ("one", "two", "never")] == ["unfinished"] * 3

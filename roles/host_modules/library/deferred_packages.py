@@ -27,6 +27,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 # Configured; the latter two wait for triggers that were put off, their own or those of others.
 _CONFIGURED = ("installed", "triggers-pending", "triggers-awaited")
+# What apt ends with when the packages had come and dpkg could not go on: a second attempt would hide the cause.
+_DPKG = "Sub-process /usr/bin/dpkg returned an error code"
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -56,12 +58,15 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
     unpack += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
     _replay(module)
+    # Left half-way, a package counts for apt as installed in its newest version.
+    half = any(_states(module).get(name) == "half-installed" for name in missing)
+    unpack += ["--reinstall"] if half else []
     rc, out, err = _run(module, unpack)
-    if rc != 0:  # lists that are missing or name versions gone from the mirror
+    if rc != 0 and _DPKG not in err:  # lists that are missing or name versions gone from the mirror
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
         rc, out, err = _run(module, unpack)
     if rc != 0:
-        module.fail_json(msg=f"apt-get install {' '.join(missing)} failed: {err.strip() or out.strip()[-800:]}")
+        module.fail_json(msg=f"apt-get install {' '.join(missing)} failed: {_said(out, err)}")
     unpacked = [name for name, state in _states(module).items() if state in ("unpacked", "half-configured")]
     end = time.monotonic() + module.params["lock_timeout_s"]
     while unpacked:
@@ -71,8 +76,15 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
         if rc == 0:
             return
         if "lock" not in err or time.monotonic() > end:
-            module.fail_json(msg=f"dpkg --configure failed: {err.strip() or out.strip()[-800:]}")
+            module.fail_json(msg=f"dpkg --configure failed: {_said(out, err)}")
         time.sleep(5)
+
+
+def _said(out: str, err: str) -> str:
+    """What went wrong; under apt, dpkg says it on standard output, over several lines."""
+    lines = [line.strip() for line in out.splitlines()]
+    first = next((at for at, line in enumerate(lines) if line.startswith(("dpkg:", "dpkg-deb:"))), len(lines))
+    return "\n".join([*lines[first : first + 12], err.strip() or out.strip()[-800:]])
 
 
 def _replay(module: AnsibleModule) -> None:

@@ -158,6 +158,8 @@ def _running(plan: Plan, volume: Volume, array: Array) -> None:
         text = f"array {volume.name} ({array.device}) is broken: a disk has failed"
         plan.refusals.append(Refusal(text, "llmhw-provision verify names the disk and what is lost"))
     plan.refusals += elsewhere(volume, "array " + volume.name, array.mounts)
+    if array.creation_mark:
+        plan.steps.append(steps.unmark(array))
     kinds = [signature.type for signature in array.signatures]
     if volume.link not in array.links:
         if array.exclusive and not array.holders and not array.mounts:

@@ -131,7 +131,11 @@ class Disk:
 
 @dataclass(frozen=True)
 class Array:
-    """One array the kernel knows, running or not."""
+    """One array the kernel knows, running or not.
+
+    `creation_mark` is the file by which mdadm tells udev that it is still at work on the array; one that a killed
+    mdadm has left behind keeps systemd from ever mounting it.
+    """
 
     device: str
     state: str
@@ -147,6 +151,7 @@ class Array:
     exclusive: bool = True
     filesystem: Filesystem | None = None
     read_ahead_kib: int | None = None
+    creation_mark: str = ""
 
     @property
     def running(self) -> bool:

@@ -146,6 +146,7 @@ def _array(device: str, signatures: dict[str, list[Signature]], uses: _Uses) -> 
     )
     blocks = [block for block in (_superblocks(member)[0] for member in members) if block]
     links = os.listdir("/dev/md") if os.path.isdir("/dev/md") else []
+    mark = "/run/mdadm/creating-" + os.path.basename(device)
     return Array(
         device=device,
         state=_text(system + "/md/array_state") or "unknown",
@@ -161,6 +162,7 @@ def _array(device: str, signatures: dict[str, list[Signature]], uses: _Uses) -> 
         exclusive=_exclusive(device),
         filesystem=_superblocks(device)[1],
         read_ahead_kib=_number(system + "/queue/read_ahead_kb"),
+        creation_mark=mark if os.path.exists(mark) else "",
     )
 
 

@@ -38,6 +38,15 @@ def created(volume: Volume, *, begun: str) -> Step:
     return Step(f"note that array {volume.name} is complete", files=((begun, None),))
 
 
+def unmark(array: Array) -> Step:
+    """udev passes the array on to systemd only once mdadm's mark is gone and the device has been looked at again."""
+    return Step(
+        f"tell udev that array {array.device} is complete: the mdadm that made it was cut off",
+        (("udevadm", "trigger", "--action=change", array.device),),
+        before=((array.creation_mark, None),),
+    )
+
+
 def stop(array: Array) -> Step:
     return Step(f"stop the unfinished array {array.device}", (("mdadm", "--stop", array.device),))
 
