@@ -19,7 +19,9 @@ _GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: (\S+)\))?$")
 _LINK = re.compile(r"^\s+Link (\d+)(: |, )(.+)$")
 _SPEED = re.compile(r"^(\d+(?:\.\d+)?) GB/s$")
 _COUNTER = re.compile(
-    r"^(.*(?:Errors?|Discards|events|errors|discards|packets|bytes)(?: - \d+)?|Lane \d+): (\d+)$", re.I
+    r"^(.*(?:Errors?|Discards|events|errors|discards|packets|bytes)(?: - \d+)?|Lane \d+|(?:Data|Raw) [TR]x)"
+    r": (\d+)(?: KiB)?$",
+    re.I,
 )
 _RATE = re.compile(r"^(.*BER): (\S+)$")
 _CAPABILITY = re.compile(r"^(.*supported|.*P2P.*|.*SLI.*): (true|false)$")

@@ -76,13 +76,15 @@ def _split(line: str, names: list[str]) -> dict[str, str]:
 
 
 def json_facts(raw: bytes) -> dict[str, object]:
-    """States and GRES of `sinfo --json`: one entry a node before 23.02, one a group of nodes since."""
+    """States with their flags of `sinfo --json`: one entry a node before 23.02, one a group of nodes since."""
     document = json_object("sinfo --json", raw)
     entries = rows(document.get("nodes", document.get("sinfo")), "sinfo --json", "nodes")
     states: list[str] = []
     for entry in entries:
         state = entry.get("state", entry.get("node", {}))
-        states.append(_state(state.get("state", state) if isinstance(state, dict) else state))
+        base = _state(state.get("state", state) if isinstance(state, dict) else state)
+        flags = [str(flag).lower() for flag in entry.get("state_flags") or []]
+        states.append("+".join([base, *flags]))
     errors = document.get("errors")
     names = [str(entry["name"]) for entry in entries if "name" in entry]
     return {"format": "json", "error": bool(errors), "states": list(dict.fromkeys(states)), "nodes": names}
@@ -90,7 +92,7 @@ def json_facts(raw: bytes) -> dict[str, object]:
 
 def _state(value: Any) -> str:
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return str(value[0]).lower()
+        return "+".join(value).lower()  # a drained node is IDLE too
     if not isinstance(value, str):
         raise unreadable("sinfo --json", f"state {value!r}")
     return value.lower()

@@ -286,6 +286,16 @@ POWER = """
     Average power reading over sample period:      3156 Watts
     Power reading state is:                   activated
 """
+THROUGHPUT = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-0000-0000-0000-000000000000)
+""" + "".join(f"\t Link {n}: Data Tx: {n} KiB\n\t Link {n}: Data Rx: 0 KiB\n" for n in range(18))
+DRAINED = json.dumps(
+    {
+        "meta": {"plugin": {"type": "openapi"}, "slurm": {"version": {"major": "24"}}},
+        "sinfo": [{"node": {"state": ["IDLE", "DRAIN"]}}, {"node": {"state": ["IDLE"]}}],
+        "errors": [],
+    }
+)
+OLD_DRAINED = json.dumps({"meta": {"Slurm": {}}, "nodes": [{"name": "n1", "state": "idle", "state_flags": ["DRAIN"]}]})
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "MiB/sec": (PERFTEST_MIB, "perftest", {"mib_s": 46302.22, "gbps": 388.41, "size": 65536}),
     "service level": (PERFTEST_QOS, "perftest table", {"gbps": 388.42, "size": 65536}),
@@ -312,6 +322,9 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "mlxlink JSON": (MLXLINK_JSON, "mlxlink --json", {"width": "4x", "verdict": "pass"}),
     "rdma JSON": (RDMA_JSON, "rdma -j link", {"mlx5_0": "ACTIVE", "mlx5_0.netdev": "ib0"}),
     "sminfo": (SMINFO, "sminfo", {"sm_lid": 1, "state": "MASTER"}),
+    "nvlink -gt d": (THROUGHPUT, "nvidia-smi nvlink", {"links_per_gpu": 18, "data_tx": 153, "errors": 0}),
+    "drained": (DRAINED, "sinfo --json", {"states": ["idle+drain", "idle"]}),
+    "drained in 22.05": (OLD_DRAINED, "sinfo --json", {"states": ["idle+drain"], "nodes": ["n1"]}),
     "broken mdstat": (MDSTAT, "/proc/mdstat", {"verdict": "fail"}),
     "mdadm --examine": (
         EXAMINE,
