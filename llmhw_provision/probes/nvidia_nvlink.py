@@ -23,6 +23,8 @@ _COUNTER = re.compile(
     r": (\d+)(?: KiB)?$",
     re.I,
 )
+# What counts up on a healthy link: traffic, and what forward error correction has mended (NVLink 5).
+_TRAFFIC = re.compile(r"packets|bytes|^(?:Data|Raw) |^FEC Errors|successful", re.I)
 _RATE = re.compile(r"^(.*BER): (\S+)$")
 _CAPABILITY = re.compile(r"^(.*supported|.*P2P.*|.*SLI.*): (true|false)$")
 _REMOTE = re.compile(r"^(?:Remote Device )?([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?:: Link (\d+))?$")
@@ -170,7 +172,7 @@ def _status(names: dict[str, Gpu]) -> dict[str, object]:
 def _counters(names: dict[str, Gpu]) -> dict[str, object]:
     raised = {
         key: {
-            str(link): {name: count for name, count in counters.items() if count}
+            str(link): {name: count for name, count in counters.items() if count and not _TRAFFIC.search(name)}
             for link, counters in gpu.counters.items()
         }
         for key, gpu in names.items()

@@ -296,6 +296,11 @@ DRAINED = json.dumps(
     }
 )
 OLD_DRAINED = json.dumps({"meta": {"Slurm": {}}, "nodes": [{"name": "n1", "state": "idle", "state_flags": ["DRAIN"]}]})
+HOT = """index, pstate, clocks_event_reasons.hw_thermal_slowdown, remapped_rows.pending, ecc.errors.uncorrected.volatile.total
+0, P0, Active, No, 0
+1, P0, Not Active, Yes, 2
+2, P0, Not Active, No, [N/A]
+"""
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "MiB/sec": (PERFTEST_MIB, "perftest", {"mib_s": 46302.22, "gbps": 388.41, "size": 65536}),
     "service level": (PERFTEST_QOS, "perftest table", {"gbps": 388.42, "size": 65536}),
@@ -322,7 +327,22 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "mlxlink JSON": (MLXLINK_JSON, "mlxlink --json", {"width": "4x", "verdict": "pass"}),
     "rdma JSON": (RDMA_JSON, "rdma -j link", {"mlx5_0": "ACTIVE", "mlx5_0.netdev": "ib0"}),
     "sminfo": (SMINFO, "sminfo", {"sm_lid": 1, "state": "MASTER"}),
-    "nvlink -gt d": (THROUGHPUT, "nvidia-smi nvlink", {"links_per_gpu": 18, "data_tx": 153, "errors": 0}),
+    "hot and faulty GPUs": (
+        HOT,
+        "nvidia-smi --query-gpu",
+        {
+            "faults": {
+                "0": ["clocks_event_reasons.hw_thermal_slowdown"],
+                "1": ["remapped_rows.pending", "ecc.errors.uncorrected.volatile.total"],
+            },
+            "verdict": "fail",
+        },
+    ),
+    "nvlink -gt d": (
+        THROUGHPUT,
+        "nvidia-smi nvlink",
+        {"links_per_gpu": 18, "data_tx": 153, "nonzero": {}, "errors": 0},
+    ),
     "drained": (DRAINED, "sinfo --json", {"states": ["idle+drain", "idle"]}),
     "drained in 22.05": (OLD_DRAINED, "sinfo --json", {"states": ["idle+drain"], "nodes": ["n1"]}),
     "broken mdstat": (MDSTAT, "/proc/mdstat", {"verdict": "fail"}),
