@@ -296,10 +296,10 @@ DRAINED = json.dumps(
     }
 )
 OLD_DRAINED = json.dumps({"meta": {"Slurm": {}}, "nodes": [{"name": "n1", "state": "idle", "state_flags": ["DRAIN"]}]})
-HOT = """index, pstate, clocks_event_reasons.hw_thermal_slowdown, remapped_rows.pending, ecc.errors.uncorrected.volatile.total
-0, P0, Active, No, 0
-1, P0, Not Active, Yes, 2
-2, P0, Not Active, No, [N/A]
+HOT = """index, clocks_event_reasons.hw_thermal_slowdown, remapped_rows.pending, ecc.errors.uncorrected.volatile.total
+0, Active, No, 0
+1, Not Active, Yes, 2
+2, Not Active, No, [N/A]
 """
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "MiB/sec": (PERFTEST_MIB, "perftest", {"mib_s": 46302.22, "gbps": 388.41, "size": 65536}),
