@@ -102,9 +102,10 @@ PROOFS = {
         tests=("tests/roles/test_apply_faults_long.py", "tests/roles/test_source_cases.py"),
         covers=(
             "llmhw_provision/run",
-            "llmhw_provision/checks",
-            "llmhw_provision/probes",
+            *(f"llmhw_provision/checks/{name}.py" for name in ("access", "in_use", "package_state", "readiness")),
+            *(f"llmhw_provision/probes/{name}.py" for name in ("mounts", "packages", "processes", "readiness")),
             "llmhw_provision/cli/apply.py",
+            "llmhw_provision/cli/runs.py",
             "llmhw_provision/connection.py",
             "llmhw_provision/evidence.py",
             "llmhw_provision/evidence_file.py",
