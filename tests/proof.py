@@ -38,6 +38,7 @@ _REHEARSAL = tuple(
         "accel",
         "box",
         "conftest",
+        "cuts",
         "foreign",
         "host",
         "image",
@@ -66,7 +67,8 @@ PROOFS = {
     "disk-faults": Proof(
         tests=(
             "tests/rehearsal/test_disk_refusals.py",
-            "tests/rehearsal/test_disk_cuts.py",
+            "tests/rehearsal/test_disk_kills.py",
+            "tests/rehearsal/test_disk_power.py",
             "tests/rehearsal/test_disk_boots.py",
             "tests/rehearsal/test_nvme_raid0_role.py",
         ),
