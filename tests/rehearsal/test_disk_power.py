@@ -1,4 +1,4 @@
-"""The power goes while the role nvme_raid0 works; drives are pulled while the machine runs: the watch tells what is lost.
+"""The power goes while the role nvme_raid0 works; drives are pulled while the machine runs: the watch tells of it.
 
 One story on one machine.
 """
