@@ -17,6 +17,7 @@ from llmhw_provision.checks import (
     in_use,
     memory_fs,
     package_state,
+    python_envs,
     readiness,
     tuning,
     volume_watch,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     *filesystems.CHECKS,
     *volume_watch.CHECKS,
     *memory_fs.CHECKS,
+    *python_envs.CHECKS,
     *hardware.CHECKS,
 )
 
@@ -82,7 +84,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     if level == "before":
         return _before(plan)
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD, trim.COMMAND]
-    found += [*base.commands(plan), *tuning.commands(plan)]
+    found += [*base.commands(plan), *tuning.commands(plan), *python_envs.commands(plan, level)]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
     if volumes(plan):
@@ -144,10 +146,12 @@ def judge(item: Item, evidence: Evidence) -> Finding:
 
 
 def judge_all(plan: HostPlan, evidence: Evidence, level: Level) -> tuple[Finding, ...]:
-    """All findings of `level` about one host; before apply, one finding is enough for a host that cannot be read."""
-    asked = items(plan, level)
-    if level == "before" and evidence.problem:
-        asked = (item for item in asked if item.check.id == "access")
+    """All findings of `level` about one host; one is enough for a host that cannot be read."""
+    asked = list(items(plan, level))
+    if evidence.problem and level == "before":
+        asked = [item for item in asked if item.check.id == "access"]
+    elif evidence.problem:
+        asked = [Item(plan, access.UNREAD, "")]
     return tuple(judge(item, evidence) for item in asked)
 
 

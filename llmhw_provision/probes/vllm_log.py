@@ -75,7 +75,8 @@ def facts(raw: bytes) -> dict[str, object]:
     return found | ({"error": errors[0]} if errors and not ready else {"error": None})
 
 
-_LINE = rb"^(\(\w+(=\d+)?( pid=\d+)?\) )*(INFO|WARNING|ERROR|DEBUG) [0-9]{2}-[0-9]{2} [0-9:]{8} \[?[\w/]+\.py:[0-9]+\]"
+_PROCESS = rb"(\([A-Za-z]\w*(=\d+)?( \w+=\d+)*\) )*"
+_LINE = rb"^" + _PROCESS + rb"(INFO|WARNING|ERROR|DEBUG) [0-9]{2}-[0-9]{2} [0-9:]{8} \[?[\w/]+\.py:[0-9]+\]"
 FORMATS = (
     Format("vLLM log", holds(_LINE), facts),
     Format("vLLM engine error", holds(rb"^\S*RuntimeError: Engine core initialization failed"), facts),
