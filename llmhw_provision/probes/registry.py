@@ -6,6 +6,7 @@ the general ones, and the forms of free text (logs, error lines) stand after tho
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from llmhw_provision.probes import (
@@ -92,6 +93,7 @@ _BLANK = re.compile(rb"\s{1000}")
 
 def form_of(raw: bytes) -> Format | None:
     """The form that `raw` has; None when no probe knows it."""
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     if _BLANK.search(raw[:HEAD]):
         return None
     return next((form for form in FORMATS if form.recognise(raw)), None)
@@ -99,6 +101,7 @@ def form_of(raw: bytes) -> Format | None:
 
 def facts_of(raw: bytes) -> dict[str, object]:
     """The facts in `raw`; raises ProbeError when no probe knows the form or the output cannot be read whole."""
+    raw = raw.removeprefix(codecs.BOM_UTF8)  # editors leave it
     form = form_of(raw)
     if form is None:
         first = raw.decode("utf-8", "replace").strip().splitlines()
