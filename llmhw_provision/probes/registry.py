@@ -56,7 +56,7 @@ from llmhw_provision.probes import (
     vllm_metrics,
 )
 from llmhw_provision.probes.format import HEAD, Format
-from llmhw_provision.probes.reading import ProbeError
+from llmhw_provision.probes.reading import ProbeError, harmless
 
 _GPU: tuple[tuple[Format, ...], ...] = (
     nvidia_errors.FORMATS,
@@ -104,6 +104,7 @@ def facts_of(raw: bytes) -> dict[str, object]:
     raw = raw.removeprefix(codecs.BOM_UTF8)  # editors leave it
     form = form_of(raw)
     if form is None:
-        first = raw.decode("utf-8", "replace").strip().splitlines()
-        raise ProbeError(f"could not read output of an unknown tool: {first[0][:120] if first else '(nothing)'}")
+        first = raw[:4096].decode("utf-8", "replace").strip().splitlines()
+        said = harmless(first[0]) if first else ""
+        raise ProbeError(f"could not read output of an unknown tool: {said or '(nothing)'}")
     return form.facts(raw)

@@ -443,6 +443,15 @@ def test_other_words_and_commas_are_not_taken_for_values(text: str, old: str, ne
         facts_of(text.replace(old, new).encode())
 
 
+def test_what_is_quoted_is_short_and_does_nothing_to_a_terminal() -> None:
+    with pytest.raises(ProbeError) as refused:
+        facts_of(SENSORS.replace("| ok", "| " + "\x1b]0;title\x07\x1b[" * 300 + "ok").encode())
+    said = str(refused.value)
+    assert said.startswith("could not read output of an unknown tool: Fan1 | 9000 RPM | ")
+    assert said.isprintable()
+    assert len(said) < 400
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
