@@ -189,10 +189,13 @@ def test_the_machine_is_known_by_its_disks() -> None:
 
 
 def test_verify_judges_an_archive(site: Path, tmp_path: Path) -> None:
-    path = packed(replace(recorded("provisioned"), host="storage-box"), tmp_path / "a", own_name="storage-box")
+    found = replace(recorded("provisioned"), host="storage-box")
+    path = packed(found, tmp_path / "a", own_name="storage-box", user=1000, plan="ba9876543210")
     result = call("verify", "--site", site, "--evidence", path)
     assert result.return_value == 0, result.stdout
     assert "recording answers" not in result.stderr
+    assert "read by user 1000, not by root" in result.stderr
+    assert "made for plan ba9876543210, judged by plan 0123456789ab" in result.stderr
     saved = evidence_archive_free(run_folder(site))
     assert saved == ["vm-01.json"]
 
