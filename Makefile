@@ -8,7 +8,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup packages box rehearse test lint unit wheel containers vm proofs docs lock matrix-check golden bench clean
+.PHONY: help setup packages box rehearse test lint unit wheel containers vm proofs docs locks matrix-check golden bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 unit: setup ## everything that needs no machine
 	$(BIN)/pytest -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
 
-wheel: setup ## the wheel in empty environments
+wheel: setup ## the wheel in empty environments; locks and environments with real uv
 	$(BIN)/pytest tests/packaging
 
 containers: box ## roles in Debian containers
@@ -61,9 +61,10 @@ proof-%: box ## one long proof, with its record in docs/proofs
 docs: setup ## generated parts of roles and documentation
 	$(BIN)/python -m llmhw_provision.plan.argument_specs
 
-lock: setup ## locks/dev.txt again from pyproject.toml
+locks: setup ## all hash-locked files again: locks/dev.txt, and those of the Python environments from locks/*.in
 	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --generate-hashes --python-version 3.11 --no-header \
 	  --index-strategy unsafe-best-match --output-file locks/dev.txt
+	$(BIN)/python locks/compile.py $(if $(UPGRADE),--upgrade)
 
 matrix-check: setup ## records of versions past their end of life, today or on DATE=2027-01-31
 	$(BIN)/llmhw-provision matrix --check $(if $(DATE),--date $(DATE))

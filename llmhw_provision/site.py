@@ -155,6 +155,13 @@ PackageName = Annotated[str, _matching(re.compile(r"^[a-z0-9]([a-z0-9._-]{0,62}[
 ImageName = Annotated[str, _matching(re.compile(r"^[a-z0-9][a-z0-9._/-]*:[A-Za-z0-9._-]+$"), "tritonserver:26.07")]
 
 
+class Wheels(Record):
+    """A folder of wheels on the hosts, for sites without an index or with wheels of their own."""
+
+    path: DataPath
+    only: bool = Field(default=True, description="nothing is taken from an index")
+
+
 class Sources(Record):
     """Where packages come from: `vendor`, `distribution`, or the address of a mirror of the vendor's repository."""
 
@@ -164,6 +171,7 @@ class Sources(Record):
     rdma: Origin = Field(default="distribution", description="distribution: inbox; vendor: DOCA-OFED")
     slurm: Origin = Field(default="distribution", description="or the address of a repository of slurm-smd packages")
     python: Origin = Field(default="vendor", description="CPython: its managed build, a mirror of it, or the system's")
+    wheels: Wheels | None = Field(default=None, description="a folder of wheels on the hosts")
 
 
 class Versions(Record):
@@ -179,6 +187,9 @@ class PythonEnvironment(Record):
 
     name: ArrayName
     packages: tuple[PackageName, ...] = Field(min_length=1, max_length=50)
+    use: Literal["planned", "previous"] = Field(
+        default="planned", description="previous: back to what was in use before the present lock"
+    )
 
 
 class SoftwareChoices(Record):
@@ -200,6 +211,20 @@ class SoftwareChoices(Record):
     slurm: bool = False
 
 
+class Prices(Record):
+    """What this site pays, in whole units of one currency; the product knows no prices of its own."""
+
+    currency: str = Field(pattern=r"^[A-Z]{3}$", description="three letters, for example EUR")
+    each: dict[str, int] = Field(description="price of one machine, tier or GPU by its name in the catalogue")
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name, amount in self.each.items():
+            if not 0 < amount <= 10**12:
+                raise ValueError(f"prices.each.{name} {amount} is outside 1 to 10^12")
+        return self
+
+
 class Site(Record):
     """site.yaml."""
 
@@ -211,6 +236,7 @@ class Site(Record):
     software: SoftwareChoices = SoftwareChoices()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
+    prices: Prices | None = Field(default=None, description="shown by compare")
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

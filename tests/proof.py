@@ -59,6 +59,7 @@ PROOFS = {
             "tests/roles/test_site_base_services.py",
             "tests/roles/test_site_base_dnf.py",
             "tests/roles/test_host_tuning.py",
+            "tests/rehearsal/test_tuning_boot.py",
         ),
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
     ),
@@ -81,6 +82,20 @@ PROOFS = {
             "playbooks/storage.yml",
             "playbooks/initramfs.yml",
             *_REHEARSAL,
+        ),
+    ),
+    "python-env": Proof(
+        tests=("tests/roles/test_python_env_locks.py",),
+        covers=(
+            "roles/python_env",
+            *(f"locks/{name}-cpu.txt" for name in ("serve", "train-hf", "train-lf")),
+            *(f"llmhw_provision/plan/{name}.py" for name in ("python_env", "resolve_python", "roles_python")),
+            *(f"llmhw_provision/{room}/python_envs.py" for room in ("checks", "probes")),
+            "llmhw_provision/probes/on_host/python_envs",
+            "roles/host_modules/module_utils/host_modules/files.py",
+            "roles/host_modules/library/deferred_packages.py",
+            "tests/containers",
+            "tests/roles/cpu_packages.py",
         ),
     ),
     "apply-faults": Proof(

@@ -173,8 +173,32 @@ class SlurmUpstream(Dated):
     packages: tuple[str, ...]
 
 
+class CpuLock(Dated):
+    """The same environment for hosts without GPU: for rehearsals, not for work."""
+
+    python: Version
+    packages: dict[str, Version]
+    not_imported: tuple[str, ...] = Field(default=(), description="packages that are not held to import, see source")
+    accepts: tuple[str, ...] = Field(default=(), description="lines of pip check that are known to be harmless")
+
+
+class UvWheel(Record):
+    """The wheel of uv for one architecture."""
+
+    file: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Uv(Dated):
+    """The program that installs Python environments, and the index that it takes packages from by default."""
+
+    version: Version
+    index: str
+    wheels: dict[str, UvWheel]
+
+
 class Environment(Dated):
-    """A Python environment whose packages were resolved together."""
+    """A Python environment whose packages were resolved together; its lock is locks/NAME.txt, NAME-cpu.txt on CPUs."""
 
     title: str
     jobs: tuple[JobName, ...]
@@ -184,6 +208,7 @@ class Environment(Dated):
     cudnn: Version
     packages: dict[str, Version]
     build_with_torch: tuple[str, ...] = ()
+    cpu: CpuLock
 
 
 class PythonPackage(Dated):
@@ -224,6 +249,8 @@ class Software(Record):
     kernels: dict[str, KernelFloor]
     slurm: dict[str, Slurm]
     slurm_upstream: SlurmUpstream
+    uv: Uv
+    cpython: dict[str, SeenVersion] = Field(description="managed builds, by major.minor")
     environments: dict[str, Environment]
     python_packages: dict[str, PythonPackage]
     conflicts: tuple[Conflict, ...]

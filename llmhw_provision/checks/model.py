@@ -30,6 +30,7 @@ Area = Literal[
     "fabric",
     "drives",
     "services",
+    "python",
 ]
 LEVELS: tuple[Level, ...] = ("before", "quick", "standard")
 

@@ -17,6 +17,7 @@ from llmhw_provision.checks import (
     in_use,
     memory_fs,
     package_state,
+    python_envs,
     readiness,
     tuning,
     volume_watch,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     *filesystems.CHECKS,
     *volume_watch.CHECKS,
     *memory_fs.CHECKS,
+    *python_envs.CHECKS,
     *hardware.CHECKS,
 )
 
@@ -82,7 +84,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     if level == "before":
         return _before(plan)
     found = [*discover.COMMANDS, systemd.FAILED, systemd.TIMER, folders.READ_AHEAD, trim.COMMAND]
-    found += [*base.commands(plan), *tuning.commands(plan)]
+    found += [*base.commands(plan), *tuning.commands(plan), *python_envs.commands(plan, level)]
     if array_names(plan):
         found += [initramfs.command(), initramfs.TIMES]
     if volumes(plan):

@@ -15,6 +15,8 @@ from llmhw_provision.errors import ProvisionError
 _VERBS = {
     "size": "what a workload needs per GPU and host, and whether it fits",
     "explain": "every number of size: formula with values, and source",
+    "compare": "a workload over machines and tiers: fewest GPUs, then power",
+    "claims": "what the source articles promise, and whether it holds",
     "matrix": "which versions fit together, and why",
     "discover": "read the site's machines into observed/<host>.json",
     "plan": "decide everything; write plan.json and the inventory",

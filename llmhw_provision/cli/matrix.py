@@ -15,10 +15,11 @@ from llmhw_provision.cli.plan import read_site
 from llmhw_provision.documents import check
 from llmhw_provision.errors import InputError, Problem, ProvisionError
 from llmhw_provision.plan.build import machine_of
+from llmhw_provision.plan.findings import Request
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.request import host_request, request_of
 from llmhw_provision.plan.resolve import resolve
-from llmhw_provision.plan.stack import Choice, Request, Stack
+from llmhw_provision.plan.stack import Choice, Stack
 from llmhw_provision.site import SoftwareChoices
 from llmhw_provision.workload import JobName
 
@@ -123,7 +124,7 @@ def _json(data: object) -> str:
 
 
 def _explained(stack: Stack) -> str:
-    lines = [f"{stack.host} · {stack.distro} {stack.architecture} · {stack.gpu or 'no GPU'}"]
+    lines = [f"{', '.join(stack.hosts)} · {stack.distro} {stack.architecture} · {stack.gpu or 'no GPU'}"]
     for choice in stack.choices:
         lines.append(f"  {choice.topic:<20}{choice.choice}")
         lines += [f"{'':22}{text}" for text in _details(choice)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,8 @@ from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import ExpectedDisk, Plan
+from llmhw_provision.plan.stack import Stack
+from llmhw_provision.plan.versions import ended_since
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.need import Need, need
@@ -31,6 +34,9 @@ def command(folder: Path, diff: bool, as_json: bool) -> None:
     """Decide everything: reads workload.yaml, site.yaml and observed/, writes plan.json and inventory/."""
     plan = make_plan(folder)
     target = folder / "plan.json"
+    if plan.stacks:
+        for text in ended_since(plan.stacks, datetime.datetime.now(datetime.UTC).date()):
+            click.echo(f"warning: {text}", err=True)
     if diff:
         lines = differences(read(target, Plan), plan)
         click.echo("\n".join(lines) if lines else "no difference")
@@ -90,10 +96,23 @@ def summary(plan: Plan, path: Path) -> str:
         lines += [f"  ERASES   {text}" for text in host.erases]
         kept = [item for item in host.disks if item.purpose in ("system", "kept")]
         lines += [f"  keeps    {_name(item)}: {item.reason}" for item in kept]
+        for stack in (stack for stack in plan.stacks if host.name in stack.hosts):
+            lines.append(f"  versions {_versions(stack)}")
+            lines += [f"  warning  {text}" for text in stack.warnings]
         for note in (note for note in plan.notes if note.host == host.name):
             lines.append(f"  why      {note.rule}: {note.choice}")
     lines.append(f"\nwritten: {path}, {path.parent / 'inventory'}")
     return "\n".join(lines)
+
+
+def _versions(stack: Stack) -> str:
+    """`driver 580.159.03 (open), CUDA 13.0, train-lf on CPython 3.12`."""
+    parts = [f"driver {stack.driver.version} ({stack.driver.modules})"] if stack.driver else []
+    parts += [f"fabric manager {stack.fabric_manager}"] if stack.fabric_manager else []
+    parts += [f"CUDA {stack.cuda}"] if stack.cuda else []
+    parts += [f"Slurm {stack.slurm}"] if stack.slurm else []
+    parts += [f"{item.name} on CPython {item.python}" for item in stack.environments]
+    return f"{', '.join(parts) or 'nothing to choose'}; why: llmhw-provision matrix --site"
 
 
 def _name(item: ExpectedDisk) -> str:

@@ -14,8 +14,10 @@ from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
+from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.storage import plan_storage
 from llmhw_provision.plan.tuning import plan_tuning
+from llmhw_provision.plan.versions import plan_environments, plan_versions, shared
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -26,6 +28,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     problems: list[Problem] = []
     kinds: list[type[ProvisionError]] = []
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
+    stacks: list[Stack] = []
+    notes: list[Note] = []
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
@@ -34,10 +38,18 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
             problems += error.problems
             kinds.append(type(error))
     for host in (host for host in hosts if host.name in machines):
+        stack = None
         try:
-            plans.append(_host(host, machines, site, need))
+            stack, why = plan_versions(host.name, machines[host.name], site, need)
+            stacks += [stack] if stack else []
+            notes += why
         except ProvisionError as error:
             problems += error.problems
+            kinds.append(type(error))
+        try:
+            plans.append(_host(host, machines, site, need, stack))
+        except ProvisionError as error:
+            problems += [problem for problem in error.problems if problem not in problems]
             kinds.append(type(error))
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
@@ -49,7 +61,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         workload=_title(need),
         identity="",
         hosts=tuple(item for item, _ in plans),
-        notes=tuple(note for _, notes in plans for note in notes),
+        stacks=shared(stacks),
+        notes=(*(note for _, said in plans for note in said), *notes),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
@@ -75,11 +88,14 @@ def machine_of(host: Host, observed: dict[str, Machine]) -> Machine:
     return catalogue_machine(host.machine)
 
 
-def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> tuple[HostPlan, tuple[Note, ...]]:
+def _host(
+    host: Host, machines: dict[str, Machine], site: Site, need: Need, stack: Stack | None
+) -> tuple[HostPlan, tuple[Note, ...]]:
     machine = machines[host.name]
     notes = (*_sold_as(host, machine), *gpu_notes(host.name, machine, machines, need))
     base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
     storage = plan_storage(host.name, machine, site.storage, need)
+    python = plan_environments(host.name, stack, site, storage.nvme_raid0)
     expected, expected_notes = expected_of(host, machine)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
@@ -99,10 +115,11 @@ def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> t
                 host_tuning=tuning.config,
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
+                python_env=python.config,
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
-            creates=(*storage.creates, *base.creates, *tuning.creates),
+            creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
             erases=storage.erases,
             expected=expected,
         ),
@@ -112,6 +129,7 @@ def _host(host: Host, machines: dict[str, Machine], site: Site, need: Need) -> t
             *base.notes,
             *tuning.notes,
             *storage.notes,
+            *python.notes,
             *(_reboot_notes(host.name) if arrays else ()),
         ),
     )

@@ -19,6 +19,9 @@ def _keyed(plan: Plan) -> dict[str, Any]:
     data["hosts"] = {host.pop("name"): host for host in data["hosts"]}
     for host in data["hosts"].values():
         host["disks"] = {item.pop("serial"): item for item in host["disks"]}
+    data["stacks"] = {", ".join(stack.pop("hosts")): stack for stack in data["stacks"]}
+    for stack in data["stacks"].values():
+        stack["choices"] = {choice.pop("topic"): choice for choice in stack["choices"]}
     data["notes"] = {f"{note.pop('host') or 'site'}: {note.pop('rule')}": note for note in data["notes"]}
     return data
 

@@ -10,6 +10,8 @@ from llmhw_provision.documents import Record
 from llmhw_provision.expected import Expected
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
+from llmhw_provision.plan.roles_python import PythonEnvConfig
+from llmhw_provision.plan.stack import Stack
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 
@@ -42,6 +44,7 @@ class RoleConfigs(Record):
     host_tuning: HostTuningConfig | None = None
     nvme_raid0: NvmeRaid0Config | None = None
     tmpfs: TmpfsConfig | None = None
+    python_env: PythonEnvConfig | None = None
     initramfs: InitramfsConfig | None = None
 
 
@@ -104,4 +107,5 @@ class Plan(Record):
     workload: str
     identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
     hosts: tuple[HostPlan, ...]
+    stacks: tuple[Stack, ...] = Field(default=(), description="versions that fit together; each names its hosts")
     notes: tuple[Note, ...]

@@ -8,8 +8,8 @@ from llmhw_provision.catalogue.loader import Gpu, MachineKind, NicKind, find
 from llmhw_provision.catalogue.software import software
 from llmhw_provision.errors import InputError
 from llmhw_provision.machine import Machine
+from llmhw_provision.plan.findings import Request
 from llmhw_provision.plan.gpu_memory import known_gpus
-from llmhw_provision.plan.stack import Request
 from llmhw_provision.plan.storage import plan_storage
 from llmhw_provision.site import Site, SoftwareChoices
 from llmhw_provision.sizing.need import Need

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmhw_provision.catalogue.software import Software, software
 from llmhw_provision.errors import InputError
+from llmhw_provision.plan.findings import Findings, Request
 from llmhw_provision.plan.resolve_gpu import resolve_cuda, resolve_driver, resolve_fabric, resolve_libraries
 from llmhw_provision.plan.resolve_host import (
     resolve_distro,
@@ -14,7 +15,7 @@ from llmhw_provision.plan.resolve_host import (
     warn_unpinned,
 )
 from llmhw_provision.plan.resolve_python import resolve_environments, warn_images
-from llmhw_provision.plan.stack import Driver, Findings, Request, Stack
+from llmhw_provision.plan.stack import Driver, Stack
 
 
 def resolve(request: Request, tables: Software | None = None) -> Stack:
@@ -38,7 +39,7 @@ def resolve(request: Request, tables: Software | None = None) -> Stack:
     if found.problems:
         raise InputError.of(found.problems)
     return Stack(
-        host=request.host,
+        hosts=(request.host,),
         distro=request.distro,
         architecture=request.machine,
         gpu=request.gpu.title if request.gpu else "",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llmhw_provision.catalogue.loader import Dated
 from llmhw_provision.catalogue.software import DriverBranch, Environment, GpuArchitecture, Modules, SeenVersion, ordered
-from llmhw_provision.plan.stack import Driver, Findings
+from llmhw_provision.plan.findings import Findings
+from llmhw_provision.plan.stack import Driver
 
 
 def resolve_driver(found: Findings) -> Driver | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.catalogue.software import Feature, ordered
-from llmhw_provision.plan.stack import Driver, Findings, Package, PackageSource
+from llmhw_provision.plan.findings import Findings
+from llmhw_provision.plan.stack import Driver, Package, PackageSource
 
 
 def resolve_distro(found: Findings) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 
-from llmhw_provision.catalogue.software import Environment, ordered, software
+from llmhw_provision.catalogue.software import CpuLock, Environment, ordered, software
 from llmhw_provision.errors import Problem
+from llmhw_provision.plan.findings import Findings
 from llmhw_provision.plan.resolve_gpu import refuse_cuda_on_driver
-from llmhw_provision.plan.stack import Driver, Findings, ResolvedEnvironment
+from llmhw_provision.plan.stack import Driver, ResolvedEnvironment
 from llmhw_provision.site import PythonEnvironment
 
 _FLASH = {"flash-attn": "2", "flash-attn-3": "3", "flash-attn-4": "4"}
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 _CUDA_SUFFIX = re.compile(r"(?:-cu|\+cu)(1[0-9])")
+# Kernels that nvidia-cutlass-dsl always brings for both majors, without a CUDA runtime (its metadata, 4.8.0).
+_EVERY_CUDA = ("nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13")
 
 
 def resolve_environments(
@@ -30,16 +33,24 @@ def resolve_environments(
             continue
         record = found.software.environments[name]
         _fits_driver(found, item.name, record, driver, cuda)
-        _choose_python(found, item.name, record)
-        requirements = tuple(f"{package}=={version}" for package, version in sorted(record.packages.items()))
-        resolved.append(
-            ResolvedEnvironment(
-                name=item.name, lock=name, python=record.python, cuda=record.cuda, requirements=requirements
-            )
+        on_cpu = found.request.gpu is None
+        lock = record.cpu if on_cpu else record
+        if on_cpu:
+            _refuse_off_cpu(found, item, name)
+        _choose_python(found, item.name, lock)
+        requirements = tuple(f"{package}=={version}" for package, version in sorted(lock.packages.items()))
+        chosen = ResolvedEnvironment(
+            name=item.name,
+            lock=f"{name}-cpu" if on_cpu else name,
+            python=lock.python,
+            cuda="" if on_cpu else record.cuda,
+            requirements=requirements,
         )
+        resolved.append(chosen)
         records.append(record)
         by = "site.yaml" if found.request.choices.environments else ""
-        found.choose("environment", f"{item.name} from lock {name}", _why(record), record, by=by)
+        why = "no GPU: CPU wheels, for rehearsals" if on_cpu else _why(record)
+        found.choose("environment", f"{item.name} from lock {chosen.lock}", why, lock, by=by)
     return tuple(resolved), records[0] if records else None
 
 
@@ -91,6 +102,16 @@ def _lock(found: Findings, asked: PythonEnvironment) -> str | None:
     return holding[0]
 
 
+def _refuse_off_cpu(found: Findings, asked: PythonEnvironment, name: str) -> None:
+    """Adds a problem for packages that the CPU variant of lock `name` does not hold."""
+    lock = found.software.environments[name].cpu
+    held = {package.removesuffix("-cpu") for package in lock.packages}
+    lacking = sorted(set(asked.packages) - held - set(_FLASH))
+    if lacking:
+        message = f"environment {asked.name}: the host has no GPU, and lock {name}-cpu lacks {', '.join(lacking)}"
+        found.refuse(message, f"it holds {', '.join(lock.packages)}", lock)
+
+
 def _refuse_flash(found: Findings, asked: PythonEnvironment) -> None:
     """FlashAttention by compute capability, never by the name of the card."""
     architecture, gpu = found.architecture, found.request.gpu
@@ -130,7 +151,7 @@ def _fits_driver(found: Findings, name: str, record: Environment, driver: Driver
         found.warn(f"environment {name}: {built} compile against CUDA {cuda}, torch carries {record.cuda}")
 
 
-def _choose_python(found: Findings, name: str, record: Environment) -> None:
+def _choose_python(found: Findings, name: str, record: Environment | CpuLock) -> None:
     distro, origin = found.distro, found.request.choices.sources.python
     own = distro.pythons[0]
     if origin != "distribution":
@@ -184,8 +205,9 @@ def warn_images(found: Findings, driver: Driver | None) -> None:
 
 
 def lock_problems(text: str, name: str) -> tuple[Problem, ...]:
-    """What is wrong with a compiled lock of environment `name`: other top-level versions, more than one CUDA major."""
-    wanted = software().environments[name].packages
+    """What is wrong with the compiled lock `name`: other top-level versions, more than one CUDA major."""
+    record = software().environments[name.removesuffix("-cpu")]
+    wanted = record.cpu.packages if name.endswith("-cpu") else record.packages
     pins = {package.lower().replace("_", "-"): version for package, version in _PIN.findall(text)}
     problems = [
         Problem(
@@ -195,8 +217,13 @@ def lock_problems(text: str, name: str) -> tuple[Problem, ...]:
         for package, version in sorted(wanted.items())
         if pins.get(package, "").partition("+")[0] != version
     ]
-    majors = sorted({match[1] for package, version in pins.items() for match in [_cuda_of(package, version)] if match})
-    if len(majors) > 1:
+    found = (_cuda_of(package, version) for package, version in pins.items() if package not in _EVERY_CUDA)
+    majors = sorted({match[1] for match in found if match})
+    if majors and name.endswith("-cpu"):
+        problems.append(
+            Problem(f"lock {name}: brings {' and '.join(f'cu{major}' for major in majors)}", "it is for CPUs")
+        )
+    elif len(majors) > 1:
         both = " and ".join(f"cu{major}" for major in majors)
         problems.append(Problem(f"lock {name}: brings {both}", "one CUDA major per environment"))
     return tuple(problems)

@@ -41,6 +41,7 @@ LABELS: dict[str, str] = {
     "area-array": "Arrays",
     "area-filesystem": "File systems",
     "area-tmpfs": "Memory FS",
+    "area-python": "Python",
     "area-gpu": "GPUs",
     "area-fabric": "Fabric",
     "area-drives": "Drives",

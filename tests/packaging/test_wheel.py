@@ -76,4 +76,6 @@ def test_wheel_holds_no_test_code(wheel: Path) -> None:
     listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", wheel], capture_output=True, text=True, check=True)
     names = [line.split()[0] for line in listed.stdout.splitlines()[1:]]
     assert any(name.startswith("llmhw_provision/_ansible/playbooks/") for name in names)
+    locks = [name for name in names if name.startswith("llmhw_provision/_ansible/locks/")]
+    assert len(locks) == 6
     assert not [name for name in names if "rehearsal" in name or name.startswith("tests") or "stand" in name]

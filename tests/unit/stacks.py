@@ -13,8 +13,9 @@ from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.catalogue.software import Software
 from llmhw_provision.documents import check
 from llmhw_provision.errors import ProvisionError
+from llmhw_provision.plan.findings import Request
 from llmhw_provision.plan.resolve import resolve
-from llmhw_provision.plan.stack import Choice, Request, Stack
+from llmhw_provision.plan.stack import Choice, Stack
 from llmhw_provision.site import SoftwareChoices
 
 DAY = datetime.date(2026, 11, 30)

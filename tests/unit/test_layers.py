@@ -13,7 +13,7 @@ LEVELS = (
     ("errors", "units", "documents", "content", "expected"),
     ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
-    ("plan",),
+    ("claims", "plan"),
     ("inventory", "evidence", "evidence_file", "evidence_archive"),
     ("probes",),
     ("checks", "discover", "first_contact"),

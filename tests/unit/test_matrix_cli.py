@@ -22,7 +22,8 @@ def run(*arguments: str) -> int | str | None:
 def site(folder: Path, software: str, name: str = "alphapro660") -> Path:
     shutil.copytree(ROOT / "inventories" / name, folder / name)
     path = folder / name / "site.yaml"
-    path.write_text(path.read_text() + f"software: {software}\n")
+    kept = "".join(line for line in path.read_text().splitlines(True) if not line.startswith("software:"))
+    path.write_text(kept + f"software: {software}\n")
     return folder / name
 
 
@@ -98,7 +99,7 @@ def test_a_site_is_resolved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     folder = site(tmp_path, "{distro: ubuntu2404, slurm: true}")
     assert run("--site", str(folder), "--date", "2026-11-30", "--json") == 0
     (stack,) = json.loads(capsys.readouterr().out)
-    assert (stack["host"], stack["slurm"], stack["gres"]) == ("ap660-01", "23.11", "Name=gpu File=/dev/nvidia[0-7]")
+    assert (*stack["hosts"], stack["slurm"], stack["gres"]) == ("ap660-01", "23.11", "Name=gpu File=/dev/nvidia[0-7]")
     assert stack["environments"][0]["lock"] == "train-hf"
     assert {"rdma", "gpudirect rdma"} <= {item["topic"] for item in stack["choices"]}
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from llmhw_provision.catalogue.loader import names
 from llmhw_provision.catalogue.software import software
 from llmhw_provision.errors import InputError
+from llmhw_provision.plan.findings import Request
 from llmhw_provision.plan.resolve import resolve
-from llmhw_provision.plan.stack import Request, Stack
+from llmhw_provision.plan.stack import Stack
 from tests.unit.stacks import DAY, packages, refusals, request, stack
 
 TABLES = software()

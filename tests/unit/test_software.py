@@ -43,7 +43,7 @@ def test_every_record_says_where_it_comes_from() -> None:
 def test_nothing_below_the_records_is_without_source() -> None:
     for section, data in RAW.items():
         for record in data.values() if isinstance(data, dict) else data:
-            if section not in ("catalogue", "slurm_upstream"):
+            if section not in ("catalogue", "slurm_upstream", "uv"):
                 assert {"source", "date", "confidence"} <= set(record), (section, record)
 
 
