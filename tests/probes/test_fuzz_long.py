@@ -24,7 +24,7 @@ pytestmark = pytest.mark.proof
 
 SIZE = 10 * 1024 * 1024
 CPU_S = 30
-MEMORY = 1 << 30  # beyond what the parent holds; a list of the lines of 10 MB of "\n" takes 0.6 GB of it
+MEMORY = 1 << 30  # beyond what the parent holds; two million short lines and what is read from them take half of it
 WALKS = 60_000
 FORMS = one_a_form(seeds())
 PARSERS = parsers()
