@@ -73,8 +73,9 @@ class Result:
             return f"{program} did not answer within {self.seconds:.0f} s"
         if self.rc == TOO_LONG:
             return f"{program} said more than {_LONGEST >> 20} MiB"
-        said = self.stderr.decode("utf-8", "replace").strip().splitlines()
-        return f"{program} ended with status {self.rc}" + (f": {said[-1][:200]}" if said else "")
+        said = self.stderr[-4096:].decode("utf-8", "replace").strip().splitlines()
+        last = "".join(one if one.isprintable() else " " for one in said[-1][:200]) if said else ""
+        return f"{program} ended with status {self.rc}" + (f": {last}" if last else "")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,9 +50,14 @@ def repacked(path: Path, files: dict[str, bytes], edit: Callable[[tarfile.TarInf
     return path
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return packed(recorded("provisioned"), tmp_path_factory.mktemp("once") / "a.evidence.tar.gz")
+
+
 @pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    return packed(recorded("provisioned"), tmp_path / "a.evidence.tar.gz")
+def archive(once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy2(once, tmp_path))
 
 
 def test_answers_come_out_as_they_went_in(archive: Path) -> None:
@@ -80,7 +86,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
 
 def test_every_cut_is_refused(archive: Path) -> None:
     raw = archive.read_bytes()
-    for end in [*range(0, len(raw), len(raw) // 20), len(raw) - 1, len(raw) - 8]:
+    for end in [*range(0, len(raw), len(raw) // 10), len(raw) - 1, len(raw) - 8]:
         archive.write_bytes(raw[:end])
         with pytest.raises(InputError, match="not an evidence archive, or damaged"):
             evidence_archive.read(archive)
@@ -88,7 +94,7 @@ def test_every_cut_is_refused(archive: Path) -> None:
 
 def test_every_flipped_byte_is_refused(archive: Path) -> None:
     raw = archive.read_bytes()
-    for at in range(10, len(raw), len(raw) // 25):
+    for at in range(10, len(raw), len(raw) // 12):
         archive.write_bytes(raw[:at] + bytes([raw[at] ^ 0x55]) + raw[at + 1 :])
         with pytest.raises(InputError, match="not an evidence archive, or damaged"):
             evidence_archive.read(archive)
@@ -183,10 +189,13 @@ def test_the_machine_is_known_by_its_disks() -> None:
 
 
 def test_verify_judges_an_archive(site: Path, tmp_path: Path) -> None:
-    path = packed(replace(recorded("provisioned"), host="storage-box"), tmp_path / "a", own_name="storage-box")
+    found = replace(recorded("provisioned"), host="storage-box")
+    path = packed(found, tmp_path / "a", own_name="storage-box", user=1000, plan="ba9876543210")
     result = call("verify", "--site", site, "--evidence", path)
     assert result.return_value == 0, result.stdout
     assert "recording answers" not in result.stderr
+    assert "read by user 1000, not by root" in result.stderr
+    assert "made for plan ba9876543210, judged by plan 0123456789ab" in result.stderr
     saved = evidence_archive_free(run_folder(site))
     assert saved == ["vm-01.json"]
 
