@@ -259,7 +259,15 @@ def test_reading_here() -> None:
 
 def test_an_answer_without_end_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llmhw_provision.evidence._LONGEST", 1 << 20)
+    monkeypatch.setattr("llmhw_provision.evidence._RUNAWAY", 4 << 20)
     found = read_here("box", (Command("a", ("yes",), 60), Command("b", ("echo", "x"), 5)))
     assert found.results["a"].why() == "yes said more than 1 MiB"
     assert len(found.results["a"].stdout) <= 1 << 20
     assert found.results["b"].stdout == b"x\n"
+
+
+def test_a_command_may_write_more_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """apt writes a cache of tens of megabytes when it is only asked for versions."""
+    monkeypatch.setattr("llmhw_provision.evidence._LONGEST", 1 << 20)
+    writes = 'f=$(mktemp); head -c 3000000 /dev/zero >"$f" && wc -c <"$f"; rm "$f"'
+    assert read_here("box", (Command("a", ("sh", "-c", writes), 20),)).results["a"].stdout.strip() == b"3000000"
