@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from llmhw_provision.documents import Record
+from llmhw_provision.expected import HostExpect
 from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.workload import MemorySize
 
@@ -65,6 +66,7 @@ class Host(Record):
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
     machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
+    expect: HostExpect | None = Field(default=None, description="what verify holds the host to beyond what is planned")
 
 
 class Jump(Record):
@@ -209,6 +211,20 @@ class SoftwareChoices(Record):
     slurm: bool = False
 
 
+class Prices(Record):
+    """What this site pays, in whole units of one currency; the product knows no prices of its own."""
+
+    currency: str = Field(pattern=r"^[A-Z]{3}$", description="three letters, for example EUR")
+    each: dict[str, int] = Field(description="price of one machine, tier or GPU by its name in the catalogue")
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name, amount in self.each.items():
+            if not 0 < amount <= 10**12:
+                raise ValueError(f"prices.each.{name} {amount} is outside 1 to 10^12")
+        return self
+
+
 class Site(Record):
     """site.yaml."""
 
@@ -220,6 +236,7 @@ class Site(Record):
     software: SoftwareChoices = SoftwareChoices()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
+    prices: Prices | None = Field(default=None, description="shown by compare")
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

@@ -89,6 +89,28 @@ class Parallel(Record):
     offload_activations: bool | None = None
 
 
+class Placement(Record):
+    """GPUs of each host by what they do; the rest trains. Numbers that are left out are chosen."""
+
+    serve: int | None = Field(default=None, ge=1, le=1024, description="they serve while the others train")
+    actor: int | None = Field(default=None, ge=1, le=1024, description="ppo, grpo: the policy and its reference")
+    critic: int | None = Field(default=None, ge=1, le=1024, description="ppo: the critic and the reward model")
+    rollout: int | None = Field(default=None, ge=1, le=1024, description="ppo, grpo: the engine that writes answers")
+    colocated: bool = Field(default=False, description="ppo, grpo: all of them on all GPUs, in turn")
+
+
+def _placement(value: object) -> object:
+    """`split`, `colocated` or `actor=4,critic=2,rollout=2` beside the mapping itself."""
+    if not isinstance(value, str):
+        return value
+    if value in ("split", "colocated"):
+        return {"colocated": value == "colocated"}
+    pairs = [item.partition("=") for item in value.split(",")]
+    if not all(equals and count.strip().isdecimal() for _, equals, count in pairs):
+        raise ValueError(f"{value[:60]!r} is not split, colocated or ROLE=GPUS such as serve=2")
+    return {name.strip(): int(count) for name, _, count in pairs}
+
+
 class Workload(Record):
     """workload.yaml."""
 
@@ -106,5 +128,8 @@ class Workload(Record):
     training: Training = Training()
     serving: Serving | None = None
     layout: Parallel = Parallel()
+    placement: Annotated[Placement | None, BeforeValidator(_placement)] = Field(
+        default=None, description="who works on which GPUs of a host; also: split, colocated, or text such as serve=2"
+    )
     dataset: Dataset | None = None
     checkpoints: Checkpoints = Checkpoints()

@@ -49,12 +49,17 @@ _REHEARSAL = tuple(
     )
 )
 PROOFS = {
+    "probes": Proof(
+        tests=("tests/probes/test_fuzz_long.py",),
+        covers=("llmhw_provision/probes", "tests/probes", "tests/unit/recorded"),
+    ),
     "base-roles": Proof(
         tests=(
             "tests/roles/test_site_base.py",
             "tests/roles/test_site_base_services.py",
             "tests/roles/test_site_base_dnf.py",
             "tests/roles/test_host_tuning.py",
+            "tests/rehearsal/test_tuning_boot.py",
         ),
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
     ),
@@ -102,6 +107,7 @@ PROOFS = {
             "llmhw_provision/cli/apply.py",
             "llmhw_provision/connection.py",
             "llmhw_provision/evidence.py",
+            "llmhw_provision/evidence_file.py",
             "llmhw_provision/first_contact.py",
             "playbooks",
             "roles/site_base",

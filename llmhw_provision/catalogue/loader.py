@@ -45,6 +45,7 @@ class Gpu(Sourced):
     nvswitch: bool
     nvlink_domain: int = 8  # GPUs that one NVSwitch connects
     tflops_16bit: float  # bf16 or fp16 without sparsity, fp32 accumulation; 10**12 per second
+    tflops_32bit: float = 0  # plain fp32 units, no tensor cores; 0: not recorded
     tflops_fp8: float = 0  # 0: no FP8 units
     reached_16bit: float = 0  # best that matrix products reach (MAMF); 0: not measured
     reached_fp8: float = 0
@@ -76,6 +77,7 @@ class CpuKind(Sourced):
     cores: int
     threads: int
     memory_channels: int
+    memory_mts: int  # official DDR5 rate with one module per channel, in millions of transfers per second
     power_w: int
 
 
@@ -128,6 +130,23 @@ class MachineKind(Sourced):
     nics: PartCount | None
     quoted: dict[str, str]
     differs: tuple[str, ...]
+
+
+class Sentence(Record):
+    """One text in the languages of the product."""
+
+    en: str
+    zh: str
+
+
+class ClaimKind(Dated):
+    """What an article says of hardware or memory; `{name}` in `because` is computed when it is shown."""
+
+    article: Literal["A", "B"]
+    says: Sentence
+    because: Sentence
+    condition: Sentence | None = None  # under which it holds
+    stated: Literal["holds", "condition", "false"] | None = None  # only where there is nothing to compute
 
 
 class ModelKind(Dated):

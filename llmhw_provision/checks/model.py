@@ -15,7 +15,23 @@ from llmhw_provision.plan.model import HostPlan
 Status = Literal["pass", "warn", "fail", "could-not-run"]
 Severity = Literal["minor", "major", "critical"]
 Level = Literal["before", "quick", "standard"]
-Area = Literal["access", "use", "packages", "host", "base", "tuning", "disks", "array", "filesystem", "tmpfs", "python"]
+Area = Literal[
+    "access",
+    "use",
+    "packages",
+    "host",
+    "base",
+    "tuning",
+    "disks",
+    "array",
+    "filesystem",
+    "tmpfs",
+    "gpu",
+    "fabric",
+    "drives",
+    "services",
+    "python",
+]
 LEVELS: tuple[Level, ...] = ("before", "quick", "standard")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llmhw_provision.checks.model import Check, Level, Outcome, failed, passed, warned
 from llmhw_provision.checks.views import array_names, volumes, whole_host
-from llmhw_provision.evidence import Evidence
+from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
-from llmhw_provision.probes import packages, processes
+from llmhw_provision.probes import package_tools, packages, processes
 
 _MOST = 8
 
@@ -24,8 +24,8 @@ def planned(host: HostPlan) -> tuple[str, ...]:
         *(("mdadm",) if array_names(host) else ()),
         *(FILESYSTEMS[item.filesystem] for item in found),
         *(("quota",) if quotas else ()),
-        *(name for item in (python.interpreters if python else ()) for name in item.packages),
         *of_site,
+        *(name for item in (python.interpreters if python else ()) for name in item.packages),
     )
     return tuple(dict.fromkeys(names))
 
@@ -68,6 +68,26 @@ def candidate(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     return passed(f"{seen.installed} is installed" if seen.installed else f"{seen.candidate} is offered", expected)
 
 
+def solvable(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
+    """The system's tool would install the planned packages together."""
+    found = package_tools.solution(evidence)
+    expected = "all of them can be installed together"
+    if not found:
+        return passed(expected, expected)
+    error = str(found["error"]).replace("_", "-")
+    text = f"{error.replace('-', ' ')} {found.get('what') or ''}".strip()
+    return failed(text, expected, error if error in ("nothing-provides", "conflict", "unmet") else "")
+
+
+def _together(host: HostPlan) -> tuple[str, ...]:
+    return ("",) if host.expected and host.expected.packages else ()
+
+
+def commands(host: HostPlan) -> tuple[Command, ...]:
+    """What must be read on the host beside the state of its packages."""
+    return (package_tools.solve_command(host.expected.packages),) if host.expected and _together(host) else ()
+
+
 def states(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """Nothing of others was left half-installed.
 
@@ -105,6 +125,7 @@ _PAGE = "preflight-packages"
 CHECKS = (
     Check("package-sources", "packages", _B, "critical", _PAGE, "package-sources", whole_host, sources),
     Check("package-candidate", "packages", _B, "critical", _PAGE, "package-candidates", planned, candidate),
+    Check("package-solution", "packages", _B, "critical", _PAGE, "package-solution", _together, solvable),
     Check("package-states", "packages", _B, "critical", _PAGE, "package-states", whole_host, states),
     Check("package-locks", "packages", _B, "critical", _PAGE, "package-locks", whole_host, locks),
 )

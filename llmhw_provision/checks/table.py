@@ -12,6 +12,7 @@ from llmhw_provision.checks import (
     base,
     disks,
     filesystems,
+    hardware,
     host,
     in_use,
     memory_fs,
@@ -45,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     *volume_watch.CHECKS,
     *memory_fs.CHECKS,
     *python_envs.CHECKS,
+    *hardware.CHECKS,
 )
 
 
@@ -95,7 +97,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
     found.append(folders.stat_command(tuple(paths)))
-    return tuple(found)
+    return (*found, *hardware.commands(plan, level))
 
 
 def _before(plan: HostPlan) -> tuple[Command, ...]:
@@ -106,6 +108,8 @@ def _before(plan: HostPlan) -> tuple[Command, ...]:
         *packages.COMMANDS,
         *((packages.candidates_command(names),) if names else ()),
         *readiness_probes.COMMANDS,
+        *package_state.commands(plan),
+        *hardware.before(plan),
         readiness_probes.CLOCK,  # last: it is compared with the time at which the answer came
     )
 
@@ -142,13 +146,16 @@ def judge(item: Item, evidence: Evidence) -> Finding:
 
 
 def judge_all(plan: HostPlan, evidence: Evidence, level: Level) -> tuple[Finding, ...]:
-    """All findings of `level` about one host; before apply, one finding is enough for a host that cannot be read."""
-    asked = items(plan, level)
-    if level == "before" and evidence.problem:
-        asked = (item for item in asked if item.check.id == "access")
+    """All findings of `level` about one host; one is enough for a host that cannot be read."""
+    asked = list(items(plan, level))
+    if evidence.problem and level == "before":
+        asked = [item for item in asked if item.check.id == "access"]
+    elif evidence.problem:
+        asked = [Item(plan, access.UNREAD, "")]
     return tuple(judge(item, evidence) for item in asked)
 
 
 def _key(item: Item) -> str:
     mount = next((entry.mount for entry in volumes(item.host) if entry.name == item.subject), item.subject)
-    return item.check.evidence.format(mount=mount)
+    disk = next((entry.by_id for entry in item.host.disks if entry.serial == item.subject), item.subject)
+    return item.check.evidence.format(mount=mount, disk=disk, subject=item.subject)

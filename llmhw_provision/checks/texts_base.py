@@ -1,4 +1,4 @@
-"""Texts of the checks of site_base and host_tuning; `texts.py` holds the others."""
+"""Texts of the checks of site_base and host_tuning; `texts.py` puts all areas together."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ class Words(NamedTuple):
     title: str
     cause: str
     next_step: str
+
+
+def family(check: str, title: str, **causes: tuple[str, str]) -> dict[str, Words]:
+    """The words of one check: `usual` is its usual failure, other names are its variants (`_` stands for `-`)."""
+    names = {"usual": check} | {name: f"{check}/{name.replace('_', '-')}" for name in causes if name != "usual"}
+    return {names[name]: Words(title, *words) for name, words in causes.items()}
 
 
 BASE: dict[str, Words] = {

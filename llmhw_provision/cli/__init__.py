@@ -15,12 +15,16 @@ from llmhw_provision.errors import ProvisionError
 _VERBS = {
     "size": "what a workload needs per GPU and host, and whether it fits",
     "explain": "every number of size: formula with values, and source",
+    "compare": "a workload over machines and tiers: fewest GPUs, then power",
+    "claims": "what the source articles promise, and whether it holds",
     "matrix": "which versions fit together, and why",
     "discover": "read the site's machines into observed/<host>.json",
     "plan": "decide everything; write plan.json and the inventory",
     "apply": "carry the plan out on the machines",
     "runs": "list earlier runs, show how one ended",
     "verify": "check the machines against the plan",
+    "collect": "read this machine into one file, to be judged elsewhere",
+    "drift": "what differs from the plan now; for cron",
     "report": "write the report of the last verify as HTML, JSON and JUnit",
     "schema": "print the form of workload.yaml, site.yaml, observed or plan",
 }

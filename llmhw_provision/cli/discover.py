@@ -12,7 +12,8 @@ from llmhw_provision.connection import write_ssh_config
 from llmhw_provision.discover import COMMANDS, observe
 from llmhw_provision.documents import dump_json, read, write_atomic
 from llmhw_provision.errors import MachineError, Problem
-from llmhw_provision.evidence import Evidence, read_site, save
+from llmhw_provision.evidence import Evidence, read_site
+from llmhw_provision.evidence_file import save
 from llmhw_provision.first_contact import enrol, let_key_in
 from llmhw_provision.machine import Disk, Machine
 from llmhw_provision.site import Host, Site

@@ -7,11 +7,15 @@ from typing import Any
 
 import click
 
+from llmhw_provision.cli.constants import constants_option
 from llmhw_provision.cli.speed_text import explained
+from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
+from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.bands import bands
-from llmhw_provision.sizing.choose import best, describe
-from llmhw_provision.sizing.estimate import Estimate
+from llmhw_provision.sizing.constants import Constants, measured_best, measured_speed, read_constants
+from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.speed import speed
 from llmhw_provision.sizing.storage import FREE_SOURCE
@@ -21,14 +25,23 @@ from llmhw_provision.units import disk, memory
 
 @click.command("explain")
 @workload_options
-def command(folder: Path | None, **options: Any) -> None:
+@constants_option
+def command(folder: Path | None, constants_file: Path | None, **options: Any) -> None:
     """Every number of `size`: the formula with its values, and where the formula comes from."""
-    need = read_need(folder, options)
+    constants = read_constants(constants_file) if constants_file is not None else None
+    need, rows = read_need(folder, options), read_hardware(options)
+    if need.workload.placement is not None:
+        raise InputError("explain is about one job on all GPUs", "leave the placement out, or use size --json")
+
+    def chosen(hardware: Hardware) -> Estimate:
+        return best(need.job, need.model, hardware, need.workload.layout, need.workload.batch)
+
     blocks = [
-        _machine(need, title, best(need.job, need.model, hardware, need.workload.layout, need.workload.batch))
-        for title, hardware in read_hardware(options)
+        _machine(need, title, measured_best(chosen, need.job, hardware, constants), constants)
+        for title, hardware in rows
     ]
-    click.echo("\n\n".join([_model(need), *blocks, _storage(need), _bands()]))
+    doubted = notes(doubts(need.workload.model, machines_of(options), [hardware for _, hardware in rows]))
+    click.echo("\n\n".join([_model(need), *blocks, _storage(need), "\n".join([_bands(), *doubted])]))
 
 
 def _model(need: Need) -> str:
@@ -48,7 +61,7 @@ def _model(need: Need) -> str:
     return "\n".join(lines)
 
 
-def _machine(need: Need, title: str, found: Estimate) -> str:
+def _machine(need: Need, title: str, found: Estimate, constants: Constants | None) -> str:
     hardware = found.hardware
     limit = memory(hardware.card.usable)
     lines = [
@@ -69,6 +82,7 @@ def _machine(need: Need, title: str, found: Estimate) -> str:
     lines.append(f"  host: {memory(found.host_bytes)}")
     lines += [_line(term, memory(term.size)) for term in found.host]
     fast = speed(found, need.checkpoint) if found.verdict != "does not fit" else None
+    fast = measured_speed(fast, hardware.card.kind, constants)
     lines += explained(fast) if fast is not None else []
     return "\n".join(lines)
 

@@ -10,9 +10,18 @@ from llmhw_provision.documents import Record
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.site import Site
+from llmhw_provision.sizing.constants import Constants
+from llmhw_provision.sizing.measured import Measured
 from llmhw_provision.workload import Workload
 
-_FORMS: dict[str, type[Record]] = {"workload": Workload, "site": Site, "observed": Machine, "plan": Plan}
+_FORMS: dict[str, type[Record]] = {
+    "workload": Workload,
+    "site": Site,
+    "observed": Machine,
+    "plan": Plan,
+    "measured": Measured,
+    "constants": Constants,
+}
 
 
 @click.command("schema")

@@ -6,95 +6,162 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
+from llmhw_provision.cli.constants import calibrated, constants_option
+from llmhw_provision.cli.size_layouts import heading, layouts, placed, where
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
+from llmhw_provision.cli.trust import data as trust_data
+from llmhw_provision.cli.trust import doubts, machines_of, notes
 from llmhw_provision.cli.workload_options import read_hardware, read_need, workload_options
+from llmhw_provision.documents import write_atomic
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.choose import best, describe
+from llmhw_provision.sizing.constants import (
+    Constants,
+    measured_best,
+    measured_speed,
+    read_constants,
+    room,
+    words,
+)
 from llmhw_provision.sizing.estimate import Estimate, Hardware
-from llmhw_provision.sizing.fewest import fewest
+from llmhw_provision.sizing.layout import best, describe, fewest
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.search import largest_concurrency, largest_context
-from llmhw_provision.sizing.speed import speed
+from llmhw_provision.sizing.speed import Speed, speed
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import disk, memory
 
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _BAR = 24  # characters of the longest bar
 
 
 @click.command("size")
 @workload_options
+@constants_option
+@click.option("--calibrate", type=_FILE, help="Make constants from the runs in this file, instead of an estimate.")
+@click.option("--html", "page", type=_FILE, help="Write a page with pictures to this file, beside what is printed.")
+@click.option("--lang", "language", type=click.Choice(["en", "zh"]), help="Language of that page; default en.")
+@click.option("--layouts", "count", type=click.IntRange(1, 1000), metavar="N", help="The best N layouts instead.")
+@click.option("--why", "asked", metavar="LAYOUT", help="Why a layout is not chosen, for example tp=2,pp=1.")
 @click.option("--json", "as_json", is_flag=True, help="Print every term as JSON.")
-def command(folder: Path | None, as_json: bool, **options: Any) -> None:
+def command(
+    folder: Path | None,
+    constants_file: Path | None,
+    calibrate: Path | None,
+    page: Path | None,
+    language: Literal["en", "zh"] | None,
+    count: int | None,
+    asked: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """What a workload needs per GPU and per host, whether it fits, and in which layout."""
+    if language and page is None:
+        raise click.UsageError("--lang is the language of the page; name it with --html")
+    if calibrate is not None:
+        options["page"] = page
+        click.echo(calibrated(calibrate, constants_file, folder, options, as_json=as_json))
+        return
+    constants = read_constants(constants_file) if constants_file is not None else None
     need = read_need(folder, options)
     hardware = read_hardware(options)
-    rows = [(title, machine, *_best(need, machine)) for title, machine in hardware]
+    alone = [flag for flag, given in (("--html", page), ("--constants", constants)) if given]
+    if alone and (need.workload.placement is not None or count or asked):
+        raise InputError(f"{alone[0]} is about one job in its best layout", "leave placement, --layouts and --why out")
+    if need.workload.placement is not None:
+        if count or asked:
+            raise InputError("--layouts and --why are about one job on all GPUs", "leave the placement out")
+        click.echo(placed(need, hardware, heading(need), as_json=as_json))
+        return
+    if count or asked:
+        click.echo(layouts(need, hardware, heading(need), count, asked, as_json=as_json))
+        return
+    rows = [(title, machine, *_best(need, machine, constants)) for title, machine in hardware]
     if all(found is None for _, _, found, _ in rows):
         raise next(problem for _, _, _, problem in rows if problem is not None)
+    doubted = doubts(need.workload.model, machines_of(options), [item for _, item in hardware])
+    if page is not None:
+        write_atomic(page, _page(need, rows, constants, notes(doubted), language or "en"))
+        click.echo(f"page: {page}", err=True)
     if as_json:
-        click.echo(json.dumps(_as_data(need, rows), indent=2, ensure_ascii=False))
+        data = {**_as_data(need, rows, constants), "doubts": trust_data(doubted)}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        click.echo(_screen(need, rows))
+        click.echo("\n".join([_screen(need, rows, constants), *notes(doubted)]))
+
+
+def _page(
+    need: Need, rows: list[Row], constants: Constants | None, more: list[str], language: Literal["en", "zh"]
+) -> str:
+    from llmhw_provision.report.sizing_page import Sheet, render  # jinja2 costs start-up time
+
+    sheets = [
+        Sheet(
+            title,
+            f"{machine.nodes} × {machine.gpus}×" if machine.nodes > 1 else f"{machine.gpus}×",
+            memory(machine.card.usable),
+            found,
+            _speed(need, found, constants) if found is not None else None,
+            str(problem or ""),
+        )
+        for title, machine, found, problem in rows
+    ]
+    used = words(constants, tuple(machine.card.kind for _, machine, _, _ in rows)) if constants else []
+    return render(heading(need), sheets, [*_storage(need), *used, *more], language)
 
 
 Row = tuple[str, Hardware, Estimate | None, InputError | None]
 
 
-def _best(need: Need, machine: Hardware) -> tuple[Estimate | None, InputError | None]:
+def _best(need: Need, machine: Hardware, constants: Constants | None) -> tuple[Estimate | None, InputError | None]:
+    def chosen(hardware: Hardware) -> Estimate:
+        return best(need.job, need.model, hardware, need.workload.layout, need.workload.batch)
+
     try:
-        return best(need.job, need.model, machine, need.workload.layout, need.workload.batch), None
+        return measured_best(chosen, need.job, machine, constants), None
     except InputError as error:
         return None, error
 
 
-def _screen(need: Need, rows: list[Row]) -> str:
-    width = max(len(_where(title, machine)) for title, machine, _, _ in rows)
-    lines = [_title(need), "", f"  {'':<{width}}  {'needs per GPU':>20}  {'card':>9}  verdict"]
-    fastest = _fastest(rows)
+def _speed(need: Need, found: Estimate, constants: Constants | None) -> Speed | None:
+    if found.verdict == "does not fit":
+        return None
+    return measured_speed(speed(found, need.checkpoint), found.hardware.card.kind, constants)
+
+
+def _screen(need: Need, rows: list[Row], constants: Constants | None) -> str:
+    width = max(len(where(title, machine)) for title, machine, _, _ in rows)
+    lines = [heading(need), "", f"  {'':<{width}}  {'needs per GPU':>20}  {'card':>9}  verdict"]
+    fastest = _fastest(need, rows, constants)
     lines += [
-        f"  {_where(title, machine):<{width}}  {_verdict(need, machine, found, problem)}"
+        f"  {where(title, machine):<{width}}  {_verdict(need, machine, found, problem)}"
         + ("   ← fastest" if found is not None and found is fastest else "")
         for title, machine, found, problem in rows
     ]
     shown = _shown(rows)
     if shown is not None:
         lines += ["", *_breakdown(*shown)]
-        fast = speed(shown[1], need.checkpoint) if shown[1].verdict != "does not fit" else None
+        fast = _speed(need, shown[1], constants)
         lines += summary(fast) if fast is not None else []
+        lines += _filled_up(need, shown[1])
     lines += ["", *_storage(need)]
-    lines.append("every number: llmhw-provision explain with the same options")
+    lines += words(constants, tuple(machine.card.kind for _, machine, _, _ in rows)) if constants else []
+    lines.append("every number: llmhw-provision explain with the same options · layouts: --layouts 10, --why tp=2,pp=1")
     return "\n".join(lines)
 
 
-def _fastest(rows: list[Row]) -> Estimate | None:
+def _fastest(need: Need, rows: list[Row], constants: Constants | None) -> Estimate | None:
     """The estimate with most tokens per second among several that fit."""
-    found = [item for _, _, item, _ in rows if item is not None and item.verdict != "does not fit"]
-    rates = [(fast.tokens_per_second, item) for item in found for fast in [speed(item)] if fast is not None]
+    found = [item for _, _, item, _ in rows if item is not None]
+    rates = [(fast.tokens_per_second, item) for item in found for fast in [_speed(need, item, constants)] if fast]
     if len(rates) < 2:
         return None
     rate, best_item = max(rates, key=lambda each: each[0])
     return best_item if rate > 0 else None
-
-
-def _title(need: Need) -> str:
-    job, load = need.job, need.workload
-    parts = [need.model.title, f"{need.model.parameters / 1e9:.1f}B parameters", job.kind]
-    if job.trains:
-        parts.append(job.method if job.method == "full" else f"{job.method} r={job.rank}")
-        parts += [job.scheme if job.method == "full" else job.weights, f"{job.sequence:,} tokens × {load.batch:,}"]
-    else:
-        parts += [job.weights, f"{job.concurrency:,} requests of {job.context:,} tokens", f"KV {job.kv}"]
-    return " · ".join(parts)
-
-
-def _where(title: str, machine: Hardware) -> str:
-    hosts = f"{machine.nodes} × " if machine.nodes > 1 else ""
-    return f"{title} {hosts}{machine.gpus}×"
 
 
 def _verdict(need: Need, machine: Hardware, found: Estimate | None, problem: InputError | None) -> str:
@@ -114,7 +181,7 @@ def _why_not(need: Need, machine: Hardware, found: Estimate) -> str:
     largest = max(found.peak.terms, key=lambda term: term.size)
     text = f": {largest.name} alone {memory(largest.size)}" if largest.size > found.limit else ""
     with suppress(InputError):
-        text += f"; {fewest(need.model, need.job, found.hardware.card.usable):,} such GPUs hold it"
+        text += f"; {fewest(need.model, need.job, found.hardware.card):,} such GPUs hold it"
     if need.job.kind != "sft" or need.job.method == "qlora":
         return text
     other = replace(need.job, method="qlora", weights="bf16", state_bytes=0, in_backward=False)
@@ -147,7 +214,7 @@ def _breakdown(title: str, found: Estimate) -> list[str]:
 
 
 def _limits(found: Estimate) -> str:
-    card = found.limit
+    card = room(found)
     context = largest_context(found.model, found.job, found.layout, card)
     text = f"longest {'sequence' if found.job.trains else 'context'} that fits {context:,} tokens"
     if found.job.trains:
@@ -157,6 +224,17 @@ def _limits(found: Estimate) -> str:
     if found.cache is not None:
         text += f" · vLLM's KV cache {found.cache.tokens:,} tokens per replica"
     return text
+
+
+def _filled_up(need: Need, found: Estimate) -> list[str]:
+    """Said where data-parallel ranks cannot share the samples of a step evenly."""
+    layout, asked = found.layout, need.workload.batch
+    samples = layout.dp * layout.micro_batch * layout.micro_batches
+    if not need.job.trains or samples == asked:
+        return []
+    return [
+        f"note: a step takes {samples:,} samples, not {asked:,}: {layout.dp:,} data-parallel ranks share them evenly"
+    ]
 
 
 def _storage(need: Need) -> list[str]:
@@ -177,12 +255,13 @@ def terms_data(items: tuple[Term, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def _as_data(need: Need, rows: list[Row]) -> dict[str, Any]:
+def _as_data(need: Need, rows: list[Row], constants: Constants | None) -> dict[str, Any]:
     return {
         "model": need.model.title,
         "parameters": need.model.parameters,
         "workload": need.workload.model_dump(mode="json", by_alias=True),
-        "machines": [_row_data(need, title, machine, found, problem) for title, machine, found, problem in rows],
+        "machines": [_row_data(need, row, constants) for row in rows],
+        "constants": constants.model_dump(mode="json", by_alias=True) if constants else None,
         "scratch": terms_data(need.storage.scratch),
         "scratch_bytes": need.storage.scratch_bytes,
         "project": terms_data(need.storage.project),
@@ -191,9 +270,8 @@ def _as_data(need: Need, rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _row_data(
-    need: Need, title: str, machine: Hardware, found: Estimate | None, problem: InputError | None
-) -> dict[str, Any]:
+def _row_data(need: Need, row: Row, constants: Constants | None) -> dict[str, Any]:
+    title, machine, found, problem = row
     data: dict[str, Any] = {"machine": title, "gpu": machine.card.title, "gpus": machine.gpus, "nodes": machine.nodes}
     data["usable_bytes"] = machine.card.usable
     if found is None:
@@ -211,5 +289,5 @@ def _row_data(
         ],
         "host_bytes": found.host_bytes,
         "host": terms_data(found.host),
-        "speed": speed_data(speed(found, need.checkpoint) if found.verdict != "does not fit" else None),
+        "speed": speed_data(_speed(need, found, constants)),
     }

@@ -9,6 +9,7 @@ from llmhw_provision.sizing.checkpoint import DALY, GPU_HOURS_PER_FAILURE, Savin
 from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.efficiency import band, record
 from llmhw_provision.sizing.flops import CONVENTIONS
+from llmhw_provision.sizing.network import PORT
 from llmhw_provision.sizing.power import PUE, kilowatt_hours
 from llmhw_provision.sizing.speed import CORES, Speed
 from llmhw_provision.units import disk
@@ -54,9 +55,8 @@ def summary(of: Speed) -> list[str]:
     lines.append(" · ".join([*kept, _cores(of)]))
     lines.append(_drawn(of))
     if of.hosts > 1 and not of.connected:
-        lines.append("note: no adapter between the hosts is known; counted with one port per GPU, 200 Gbit/s at PCIe 4")
-    if of.chip.confidence != "high":
-        lines.append(f"note: the catalogue's record of {of.chip.title} is of {of.chip.confidence} confidence")
+        rate = 8 * PORT[of.chip.pcie] / 1e9
+        lines.append(f"note: no adapter between the hosts is known; counted with one port of {rate:.0f} Gbit/s per GPU")
     return lines
 
 

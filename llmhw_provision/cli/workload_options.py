@@ -12,7 +12,7 @@ from llmhw_provision import workload as form
 from llmhw_provision.catalogue.loader import CpuKind, DiskKind, Gpu, MachineKind, NicKind, find, names
 from llmhw_provision.documents import check, read
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.cards import Card, card_of
+from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.estimate import Hardware
 from llmhw_provision.sizing.models import parameter_count, resolve_model
 from llmhw_provision.sizing.need import Need, need
@@ -26,7 +26,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     return click.Choice(list(get_args(kind)))
 
 
-_OPTIONS = (
+_WORKLOAD = (
     click.option(
         "--site", "folder", type=click.Path(file_okay=False, path_type=Path), help="Read DIRECTORY/workload.yaml."
     ),
@@ -85,19 +85,31 @@ _OPTIONS = (
         default=None,
         help="Keep activations in host memory until backward.",
     ),
-    # hardware
+)
+_MACHINES = (
+    click.option("--place", "placement", help="GPUs by work: serve=2, split, colocated, actor=4,critic=2,rollout=2."),
     click.option("--machine", help="Machine of the catalogue; all of them when left out."),
     click.option("--gpu", help="GPU of the catalogue instead of a machine, for example h100-sxm."),
     click.option("--gpus", type=int, help="GPUs per host."),
     click.option("--nodes", type=int, help="Hosts."),
     click.option("--host-memory", help="Memory of one host, for example '512 GiB'."),
 )
+_OPTIONS = (*_WORKLOAD, *_MACHINES)
 _HARDWARE = ("machine", "gpu", "gpus", "nodes", "host_memory")
 
 
 def workload_options(function: Function) -> Function:
     """Adds the options of a workload and its hardware to a command."""
-    for option in reversed(_OPTIONS):
+    return _added(function, _OPTIONS)
+
+
+def job_options(function: Function) -> Function:
+    """Adds the options of a workload alone."""
+    return _added(function, _WORKLOAD)
+
+
+def _added(function: Function, options: tuple[Callable[[Function], Function], ...]) -> Function:
+    for option in reversed(options):
         function = option(function)
     return function
 
@@ -127,7 +139,7 @@ def read_need(folder: Path | None, options: dict[str, Any]) -> Need:
 
 def _flag(key: str) -> str:
     name = key.rpartition("__")[2].replace("_", "-")
-    return {"sequence": "seq", "targets": "lora-targets"}.get(name, name)
+    return {"sequence": "seq", "targets": "lora-targets", "placement": "place"}.get(name, name)
 
 
 def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
@@ -147,13 +159,13 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
     found = []
     for name in (machine,) if machine else names("machines"):
         kind = find("machines", name, MachineKind)
-        card = card_of(find("gpus", kind.gpu.kind, Gpu), kind.gpu.kind)
-        found.append((kind.title, _machine(kind, card, nodes or 1)))
+        found.append((kind.title, machine_hardware(kind, nodes or 1)))
     return found
 
 
-def _machine(kind: MachineKind, card: Card, nodes: int) -> Hardware:
+def machine_hardware(kind: MachineKind, nodes: int = 1) -> Hardware:
     """A machine of the catalogue with what surrounds its GPUs."""
+    card = card_of(find("gpus", kind.gpu.kind, Gpu), kind.gpu.kind)
     data = [disks for disks in kind.disks if not disks.system]
     cpu = find("cpus", kind.cpu.kind, CpuKind)
     nic = find("nics", kind.nics.kind, NicKind) if kind.nics else None

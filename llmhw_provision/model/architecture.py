@@ -212,12 +212,12 @@ class Architecture:
         """Parameters of an output head of its own; 0 when it is tied to the embedding."""
         return (0 if self.tied else self.vocab * self.hidden) + (self.vocab if self.head_bias else 0)
 
-    @property
+    @cached_property
     def matrix_parameters(self) -> int:
         """Weights of all linear layers of the text model except the head, biases left out."""
         return sum(matrix.weights for matrix in self.matrices)
 
-    @property
+    @cached_property
     def vector_parameters(self) -> int:
         """Parameters of norms, biases, sinks and gates."""
         norm = self.hidden * (2 if self.norm_bias else 1)
@@ -230,7 +230,7 @@ class Architecture:
         linear = self.linear_layers * self.linear_other
         return norms + self.softmax_layers * per_softmax + cross + biases + linear
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """All parameters, tied matrices counted once, vision tower included."""
         return (
@@ -242,7 +242,7 @@ class Architecture:
             + self.other_parameters
         )
 
-    @property
+    @cached_property
     def active_parameters(self) -> int:
         """Parameters without the experts that a token does not visit (embedding and head are counted)."""
         idle = sum(matrix.parameters - matrix.active_parameters for matrix in self.matrices)

@@ -10,6 +10,7 @@ from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionE
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import plan_base
 from llmhw_provision.plan.gpu_memory import gpu_notes
+from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
@@ -95,6 +96,7 @@ def _host(
     base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
     storage = plan_storage(host.name, machine, site.storage, need)
     python = plan_environments(host.name, stack, site, storage.nvme_raid0)
+    expected, expected_notes = expected_of(host, machine)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -119,9 +121,11 @@ def _host(
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
             creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
             erases=storage.erases,
+            expected=expected,
         ),
         (
             *notes,
+            *expected_notes,
             *base.notes,
             *tuning.notes,
             *storage.notes,

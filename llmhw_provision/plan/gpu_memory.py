@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 from llmhw_provision.catalogue.loader import Gpu, find, names
 from llmhw_provision.errors import DoesNotFit
 from llmhw_provision.machine import Gpus, Machine
 from llmhw_provision.plan.model import Note
 from llmhw_provision.sizing.cards import card_of
-from llmhw_provision.sizing.choose import best, describe
 from llmhw_provision.sizing.estimate import Estimate, Hardware
+from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
+from llmhw_provision.sizing.placement import place
+from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import memory
 
 
@@ -34,18 +37,31 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
             ),
         )
     alike = sum(known_gpus(other) == gpus for other in machines.values())
-    found = _estimate(gpus, machine, alike, need)
-    card = found.hardware.card
+    placement = need.workload.placement
+    if placement is None:
+        found = _estimate(gpus, machine, alike, need)
+        return (*_notes(host, found, need), *_host_notes(host, found))
+    hardware = _hardware(gpus, machine, alike)
+    placed = place(need.job, need.model, hardware, need.workload.layout, need.workload.batch, placement)
+    if placed.host_verdict == "does not fit":
+        _refuse_host(host, placed.host_bytes, placed.host, machine.memory_bytes, need)
+    return tuple(
+        note
+        for group in placed.groups
+        for note in _notes(host, group.estimate, need, f"{', '.join(group.roles)}: GPU {group.first} and on, ")
+    )
+
+
+def _notes(host: str, found: Estimate, need: Need, who: str = "") -> tuple[Note, ...]:
+    """What one GPU needs at its peak; raises DoesNotFit for the GPU or for the host."""
+    card, terms = found.hardware.card, found.peak.terms
     text = f"{memory(found.device_bytes)} ± {memory(found.device_band)} on each of {found.layout.gpus}× {card.title}"
-    text += f", of {memory(card.usable)}: {found.device_verdict}; {describe(found.job, found.layout)}"
-    terms = found.peak.terms
+    text = f"{who}{text}, of {memory(card.usable)}: {found.device_verdict}; {describe(found.job, found.layout)}"
     if found.device_verdict == "does not fit":
         parts = "; ".join(f"{term.name} {memory(term.size)}" for term in terms if term.size)
         raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
     if found.host_verdict == "does not fit":
-        text = f"{memory(found.host_bytes)} of host memory, of {memory(machine.memory_bytes)}"
-        parts = "; ".join(f"{term.name} {memory(term.size)}" for term in found.host if term.size)
-        raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
+        _refuse_host(host, found.host_bytes, found.host, found.hardware.host_memory, need)
     return (
         Note(
             host=host,
@@ -54,16 +70,24 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
             inputs=tuple(f"{term.name} {memory(term.size)}: {term.formula}" for term in terms),
             source="; ".join(dict.fromkeys(term.source for term in terms if term.kind != "overhead")),
         ),
-        *_host_notes(host, found),
     )
+
+
+def _refuse_host(host: str, needed: int, terms: tuple[Term, ...], there: int, need: Need) -> NoReturn:
+    text = f"{memory(needed)} of host memory, of {memory(there)}"
+    parts = "; ".join(f"{term.name} {memory(term.size)}" for term in terms if term.size)
+    raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
+
+
+def _hardware(gpus: Gpus, machine: Machine, nodes: int) -> Hardware:
+    card = card_of(find("gpus", gpus.kind, Gpu), gpus.kind)
+    return Hardware(card, gpus.count, nodes=nodes, host_memory=machine.memory_bytes)
 
 
 def _estimate(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Estimate:
     """Training over all alike hosts; serving on each, the requests divided among them."""
-    nodes = alike if need.job.trains else 1
     job = need.job if need.job.trains else replace(need.job, concurrency=-(-need.job.concurrency // alike))
-    card = card_of(find("gpus", gpus.kind, Gpu))
-    hardware = Hardware(card, gpus.count, nodes=nodes, host_memory=machine.memory_bytes)
+    hardware = _hardware(gpus, machine, alike if job.trains else 1)
     return best(job, need.model, hardware, need.workload.layout, need.workload.batch)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from llmhw_provision.documents import Record
+from llmhw_provision.expected import Expected
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
@@ -86,6 +87,15 @@ class HostPlan(Record):
     creates: tuple[str, ...] = Field(default=(), description="sentences: what apply will create")
     erases: tuple[str, ...] = Field(default=(), description="sentences: what apply will erase for good")
     thresholds: tuple[Threshold, ...] = ()
+    expected: Expected | None = Field(default=None, description="GPUs, fabric and services that verify asks for")
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves `expected` out where nothing is."""
+        found: dict[str, Any] = dump(self)
+        if found.get("expected") is None:
+            found.pop("expected", None)
+        return found
 
 
 class Plan(Record):

@@ -15,7 +15,7 @@ from llmhw_provision.probes.reading import output, unreadable
 from llmhw_provision.probes.screen import common, screen, shows
 
 MATRIX = Command("nvidia-smi-topo", ("nvidia-smi", "topo", "-m"), 60)
-P2P = Command("nvidia-smi-topo-p2p", ("nvidia-smi", "topo", "-p2p", "rw"), 60)
+P2P = Command("nvidia-smi-topo-p2p", ("nvidia-smi", "topo", "-p2p", "r"), 60)
 COMMANDS = (MATRIX, P2P)
 _TOOL = "nvidia-smi topo"
 _COLUMN = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|Other NUMA nodes?|\S+")
@@ -182,7 +182,7 @@ def facts(raw: bytes) -> dict[str, object]:
             for other in names[place + 1 :]
         },
         "nvlink": f"NV{max(set(links), key=links.count)}" if links else None,
-        "numa": {gpu: int(value) if value.isdigit() else value for gpu, value in found.numa.items()},
+        "numa": {gpu: int(value) if value.isdecimal() else value for gpu, value in found.numa.items()},
         "cpu_affinity": found.cpu,
         "degraded": degraded(found),
         "nics_without_gpu": lost,

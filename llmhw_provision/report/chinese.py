@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from llmhw_provision.checks.texts import Text
 from llmhw_provision.report.chinese_base import BASE
+from llmhw_provision.report.chinese_before import BEFORE
+from llmhw_provision.report.chinese_fabric import FABRIC, MACHINE
+from llmhw_provision.report.chinese_gpu import GPU
 from llmhw_provision.report.chinese_python import PYTHON
+from llmhw_provision.report.chinese_services import SERVICES
+from llmhw_provision.report.chinese_storage import STORAGE
 
 LABELS: dict[str, str] = {
     "title": "验收报告",
@@ -45,6 +50,10 @@ LABELS: dict[str, str] = {
     "area-filesystem": "文件系统",
     "area-tmpfs": "内存文件系统",
     "area-python": "Python 环境",
+    "area-gpu": "GPU",
+    "area-fabric": "高速网络",
+    "area-drives": "硬盘",
+    "area-services": "服务",
     "pass": "通过",
     "warn": "警告",
     "fail": "不通过",
@@ -73,133 +82,9 @@ LABELS: dict[str, str] = {
     "files-text": "report.json（供程序读取的本报告）、junit.xml（供 CI 使用）、evidence/（每条命令及其输出）。",
 }
 
+_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES, PYTHON)
 TEXTS: dict[str, Text] = {
-    **{key: Text(*words) for key, words in (*BASE.items(), *PYTHON.items())},
-    "access": Text(
-        "可以连接，并具有 root 权限",
-        "主机未开机、地址不对，或不接受站点的密钥",
-        "查看消息内容；discover 会对每台主机给出相同说明",
-    ),
-    "access/rights": Text(
-        "可以连接，并具有 root 权限",
-        "site.yaml 中的用户不是 root，sudo 也未取得 root 权限",
-        "在 site.yaml 中设置 user: root，或允许该用户使用 sudo",
-    ),
-    "access-system": Text(
-        "角色支持的系统",
-        "系统版本或架构不在支持范围内",
-        "安装受支持的版本（docs/support.md），再次执行 discover 和 plan",
-    ),
-    "access-python": Text(
-        "Ansible 模块所需的 Python",
-        "最小化安装未带 Python，或系统过旧",
-        "执行 apt-get install python3（或 dnf install python3）",
-    ),
-    "use-gpu": Text(
-        "GPU 上没有其他进程",
-        "有人正在这台机器上计算",
-        "请使用者停止；--allow-interrupt 会继续执行，并可能使其中断",
-    ),
-    "use-jobs": Text(
-        "没有作业在运行",
-        "调度器仍在向这台机器派发作业",
-        "先排空（scontrol update nodename=名称 state=drain reason=apply）并等待；--allow-interrupt 会继续执行",
-    ),
-    "use-containers": Text(
-        "没有容器或虚拟机在运行",
-        "有服务或用户在此运行容器或虚拟机",
-        "停止或迁走（docker ps、podman ps、machinectl、virsh list）；--allow-interrupt 会继续执行",
-    ),
-    "use-people": Text(
-        "没有人在终端登录",
-        "有人正在操作，或留下了 tmux、screen 会话",
-        "请其退出（who、loginctl）；--allow-interrupt 会继续执行",
-    ),
-    "use-image": Text(
-        "未被他人配置过",
-        "厂商镜像或其他安装程序带来了自己的驱动和软件源",
-        "重新安装纯净系统；--allow-interrupt 会继续执行，混用的软件源需自行处理",
-    ),
-    "use-accelerators": Text(
-        "没有其他厂商的加速卡",
-        "机器中有本工具不负责配置的加速卡",
-        "把它移出站点；--allow-interrupt 会继续执行，且不触碰这些卡",
-    ),
-    "package-sources": Text(
-        "软件源有应答",
-        "镜像站宕机或主机无法访问，或残留了失效的软件源",
-        "检查主机的软件源（/etc/apt/sources.list*、/etc/yum.repos.d）、代理和防火墙；若镜像站只是繁忙，请再次执行",
-    ),
-    "package-sources/dns": Text(
-        "软件源有应答",
-        "主机无法解析镜像站的名称",
-        "检查主机的 /etc/resolv.conf，或镜像站名称",
-    ),
-    "package-sources/other-way": Text(
-        "软件源有应答",
-        "主机尚未配置 site.yaml 中的镜像或代理",
-        "无需处理：apply 会先配置它们，之后它们必须有应答",
-    ),
-    "package-candidate/other-way": Text(
-        "软件包 {subject} 可以取得",
-        "主机尚未配置 site.yaml 中的镜像或代理",
-        "无需处理：apply 会先配置它们，之后它们必须提供该软件包",
-    ),
-    "package-candidate": Text(
-        "软件包 {subject} 可以取得",
-        "软件源中没有，或从未取得软件包列表",
-        "在主机上执行 apt-get update，再查看 apt-cache policy 软件包名",
-    ),
-    "package-candidate/no-lists": Text(
-        "软件包 {subject} 可以取得",
-        "系统是新装的：镜像中没有软件包列表",
-        "无需处理：apply 会先取得列表；也可执行 apt-get update",
-    ),
-    "package-states": Text(
-        "没有安装到一半的软件包",
-        "某次安装被中断（断电、磁盘满、被终止）",
-        "执行 dpkg --configure -a，再执行 apt-get -f install；rpm 系统执行 rpm --rebuilddb",
-    ),
-    "package-states/waiting": Text(
-        "没有安装到一半的软件包",
-        "某次安装在配置之前被中断",
-        "无需处理：apply 会完成配置；也可执行 dpkg --configure -a",
-    ),
-    "package-locks": Text(
-        "没有其他人在安装软件包",
-        "自动更新或其他管理员正在安装软件包",
-        "等其结束（systemctl status unattended-upgrades）后再次执行；切勿删除锁文件",
-    ),
-    "package-locks/first-boot": Text(
-        "没有其他人在安装软件包",
-        "机器刚刚首次启动",
-        "在主机上执行 cloud-init status --wait，然后再次执行",
-    ),
-    "host-room": Text(
-        "安装所需的空间",
-        "日志、旧内核或数据占满系统盘，或出错后被只读挂载",
-        "用 df -h 和 du -xh --max-depth=2 查看占用；若为只读，先看 dmesg",
-    ),
-    "host-clock": Text(
-        "时钟正确",
-        "未设置或无法访问时间服务器，或时钟电池耗尽",
-        "校时：date -u -s '@秒数' 或 chronyc makestep，并确保能访问站点的时间服务器",
-    ),
-    "host-name": Text(
-        "主机能解析自己的名称",
-        "其名称既不在 /etc/hosts 中，也不在 DNS 中",
-        "在 /etc/hosts 中加入其地址和名称",
-    ),
-    "firmware-secure-boot": Text(
-        "Secure Boot 不构成障碍",
-        "Secure Boot 会拒绝未由已登记密钥签名的模块",
-        "在固件中关闭，或在控制台登记密钥（mokutil --import）",
-    ),
-    "firmware-windows": Text(
-        "固件已映射 GPU 显存",
-        "固件中的 Above 4G Decoding 未开启",
-        "开启 Above 4G Decoding（如有 Resizable BAR 也开启）；需要重启进入固件设置",
-    ),
+    **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(
         "操作系统与方案一致",
         "制定方案之后，机器被重装或升级",
@@ -230,140 +115,6 @@ TEXTS: dict[str, Text] = {
         "apply 之后该定时器被停用或屏蔽",
         "执行 systemctl unmask fstrim.timer && systemctl enable --now fstrim.timer，或重新执行 apply",
     ),
-    "disk-present": Text(
-        "磁盘 {subject} 在位",
-        "磁盘损坏、被拔出或被更换",
-        "按序列号（标签、BMC）找到插槽；不要写入任何数据；按操作手册处理",
-    ),
-    "disk-untouched": Text(
-        "磁盘 {subject} 保持原样",
-        "有人擦除或重新分区；没有 site.yaml 中的许可，apply 不会这样做",
-        "停止使用该磁盘；查看 runs/*/result.json，并确认还有谁在操作这台机器",
-    ),
-    "disk-untouched/taken": Text(
-        "磁盘 {subject} 保持原样",
-        "方案中的卷建在了应当保留的磁盘上",
-        "立即停止：保留该次运行的目录并上报；这种情况不应发生",
-    ),
-    "array-name": Text(
-        "阵列 {subject} 正在运行",
-        "阵列从未创建，或被人工停止",
-        "执行 apply；如果阵列以前存在，先对成员盘执行 mdadm --examine",
-    ),
-    "array-name/inactive": Text(
-        "阵列 {subject} 正在运行",
-        "缺少成员盘，内核不启动该阵列",
-        "查看关于成员盘的检查结果；RAID0 缺一块盘就无法运行",
-    ),
-    "array-level": Text(
-        "阵列 {subject} 的级别与方案一致",
-        "发现并沿用了同名的旧阵列",
-        "保留：按现状修改 site.yaml 的 storage；或先备份数据再重建",
-    ),
-    "array-chunk": Text(
-        "阵列 {subject} 的条带大小与方案一致",
-        "发现并沿用了同名的旧阵列",
-        "保留：把 site.yaml 的 storage.scratch.chunk 改为现值；或先备份数据再重建",
-    ),
-    "array-members": Text(
-        "阵列 {subject} 成员齐全（按序列号）",
-        "磁盘损坏、被拔出或被更换",
-        "不要创建任何阵列；按序列号找到磁盘，按操作手册处理",
-    ),
-    "array-state": Text(
-        "阵列 {subject} 状态正常",
-        "使用过程中有成员盘失效",
-        "用 dmesg 查看磁盘错误；RAID0 损坏后数据已丢失：更换磁盘后执行 apply",
-    ),
-    "array-state/filling": Text(
-        "阵列 {subject} 状态正常",
-        "镜像刚刚创建，或刚更换了磁盘",
-        "等待 /proc/mdstat 中的同步结束，再次执行 verify",
-    ),
-    "array-conf": Text(
-        "mdadm.conf 以 UUID 登记阵列 {subject}，且仅一次",
-        "文件被人工修改，或其他工具写入了自己的 ARRAY 行",
-        "执行 apply；它会写入唯一的一行并重建 initramfs",
-    ),
-    "array-boot": Text(
-        "initramfs 以 UUID 登记阵列 {subject}，且仅一次",
-        "initramfs 是在 mdadm.conf 写完之前生成的",
-        "执行 apply，或执行 update-initramfs -u（dracut -f）",
-    ),
-    "array-came-back": Text(
-        "重启后阵列恢复正常",
-        "apply 之后机器尚未重启",
-        "执行 apply --allow-reboot（或人工重启），再次执行 verify",
-    ),
-    "fs-mounted": Text(
-        "{subject} 按方案挂载",
-        "设备未出现，或被人工卸载",
-        "查看该挂载单元的 systemctl status，再看关于阵列的检查结果",
-    ),
-    "fs-mounted/options": Text(
-        "{subject} 按方案挂载",
-        "被人工挂载，或 /etc/fstab 中的条目优先于挂载单元",
-        "删除 /etc/fstab 中的条目；卸载后用 systemctl start 启动挂载单元",
-    ),
-    "fs-uuid": Text(
-        "{subject} 的文件系统 UUID 处处一致",
-        "apply 之后重新创建了文件系统",
-        "执行 apply：它会沿用现有文件系统，或说明为何不能",
-    ),
-    "fs-geometry": Text(
-        "{subject} 的文件系统与条带匹配",
-        "文件系统建在另一个阵列上，或手工创建时没有指定 su 和 sw",
-        "可以使用，只是较慢；只能在 mkfs 时设置：有时间时备份数据后重建",
-    ),
-    "fs-bare": Text(
-        "{subject} 的挂载点之下不可写入",
-        "不可变标志被取消，或目录是人工创建的",
-        "执行 apply；它会重新设置该标志（chattr +i）",
-    ),
-    "fs-bare/filled": Text(
-        "{subject} 的挂载点之下不可写入",
-        "卷未挂载时有作业写入：数据在根磁盘上，被挂载遮住",
-        "停止作业，卸载，移走这些文件，然后执行 apply",
-    ),
-    "fs-unit": Text(
-        "缺少 {subject} 时系统仍能启动",
-        "挂载单元被人工修改或停用，或从未写入",
-        "执行 apply；用 systemctl cat 查看挂载单元的现行内容",
-    ),
-    "fs-folder": Text("{subject} 的属主和权限", "被人工更改", "执行 apply，或对挂载后的目录执行 chown 和 chmod"),
-    "fs-directory": Text("目录 {subject}", "被人工更改或删除", "执行 apply"),
-    "fs-read-ahead": Text(
-        "{subject} 的预读大小",
-        "缺少 udev 规则，或其他工具（tuned）设置了自己的值",
-        "执行 apply；对设备执行 udevadm test 可看出哪条规则生效",
-    ),
-    "fs-trim": Text(
-        "{subject} 释放的块会归还给硬盘",
-        "缺少 fstrim.service 的附加配置：它本身只处理 /etc/fstab 中列出的文件系统",
-        "执行 apply；用 systemctl cat fstrim.service 查看现行内容",
-    ),
-    "volume-watch": Text(
-        "卷监视没有报告故障",
-        "磁盘损坏或被拔出，或者卷被停止或卸载",
-        "在该机器上执行 cat /run/llmhw/volume-faults，其中说明哪些数据丢失、哪些没有丢失；按操作手册处理",
-    ),
-    "volume-watch/off": Text(
-        "卷监视检查每一个卷",
-        "定时器被手动停止或停用，或其程序无法运行；磁盘丢失时不会有人得到通知",
-        "重新执行 apply；执行 systemctl status llmhw-volume-watch.timer llmhw-volume-watch.service",
-    ),
-    "tmpfs-mounted": Text(
-        "tmpfs {subject} 与方案一致",
-        "被人工重新挂载，或 /etc/fstab 中的条目优先于挂载单元",
-        "用 systemctl restart 重启挂载单元（其内容会丢失），或执行 apply",
-    ),
-    "tmpfs-mounted/absent": Text(
-        "tmpfs {subject} 与方案一致",
-        "apply 尚未创建，或被人工卸载",
-        "执行 apply，或用 systemctl start 启动挂载单元",
-    ),
-    "tmpfs-mode": Text("tmpfs {subject} 的权限", "被人工更改", "执行 chmod，或执行 apply"),
-    "tmpfs-unit": Text("tmpfs {subject} 重启后恢复", "挂载单元被人工停用，或从未写入", "执行 apply"),
     "could-not-run": Text(
         "",
         "工具缺失、没有应答，或无法连接主机",

@@ -1,4 +1,4 @@
-"""Simplified Chinese texts of the checks of site_base and host_tuning; `chinese.py` holds the others."""
+"""Simplified Chinese texts of the checks of site_base and host_tuning; `chinese.py` puts all areas together."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from llmhw_provision.checks.table import commands, judge_all
 from llmhw_provision.checks.views import volume_names
 from llmhw_provision.documents import Record, dump_json, write_atomic
 from llmhw_provision.errors import InputError, Problem
-from llmhw_provision.evidence import Evidence, read_site, save
+from llmhw_provision.evidence import Evidence, read_site
+from llmhw_provision.evidence_file import save
 from llmhw_provision.run import folder, lock, outcome, process
 from llmhw_provision.run.command import Choice
 from llmhw_provision.run.orders import Order
@@ -88,7 +89,7 @@ class Look:
 def look(wanted: Look) -> Preflight:
     """Looks at all hosts under the site's lock, changes none; what was read is kept in a folder of its own."""
     order = wanted.order
-    _same_hosts(order, wanted.site)
+    same_hosts(order, wanted.site)
     runs, began = order.site / "runs", time.monotonic()
     with lock.held(runs, verb="preflight") as held, process.Stops().counted() as stops:
         made = folder.create(runs, verb="preflight")
@@ -124,7 +125,8 @@ def allowed(found: Finding) -> Finding:
     return found
 
 
-def _same_hosts(order: Order, site: Site) -> None:
+def same_hosts(order: Order, site: Site) -> None:
+    """Raises InputError when a host of the plan is not in site.yaml."""
     known = {host.name for host in site.hosts}
     missing = [host.name for host in order.hosts if host.name not in known]
     if missing:

@@ -31,8 +31,6 @@ def passing(model: Architecture, job: Job, layout: Layout, stage: str) -> tuple[
         count = parameters(held(model, layout, stage))
         each = gradient_bytes(job)
         found.append(Term("gradient buckets", count * each, f"{count:,} parameters × {each} B", _DDP, "buffers"))
-    if layout.sequence_parallel and layout.tp > 1:
-        found.append(_sequence(model, job, layout))
     return tuple(found)
 
 
@@ -100,8 +98,10 @@ def _buckets(model: Architecture, job: Job, layout: Layout, stage: str) -> Term:
     return Term("reduce buckets", 4 * count, text, DEEPSPEED, "buffers")
 
 
-def _sequence(model: Architecture, job: Job, layout: Layout) -> Term:
+def sequences(model: Architecture, job: Job, layout: Layout) -> Term | None:
     """Whole sequences gathered before each tensor-parallel region: three in forward, three in backward."""
+    if not layout.sequence_parallel or layout.tp == 1:
+        return None
     count, each = tokens(job, layout), width(job) * model.hidden
     text = f"6 × {count:,} tokens × {each:,} B"
     source = "Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2: all-gather before each parallel region"

@@ -36,7 +36,6 @@ class Chip:
     domain: int  # GPUs that NVLink connects
     pcie: int
     power: float
-    confidence: str = "high"
     clock: float = 1.0  # against the full power limit
 
     def rate(self, *, fp8: bool = False) -> float:
@@ -66,7 +65,6 @@ def chip_of(kind: str) -> Chip:
         domain=domain,
         pcie=gpu.pcie,
         power=gpu.power_w,
-        confidence=gpu.confidence,
     )
 
 

@@ -9,7 +9,7 @@ from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.case_time import chip
 from llmhw_provision.sizing.cases import Answer, Setup
 from llmhw_provision.sizing.checkpoint import PER_WRITER, write_rate
-from llmhw_provision.sizing.fewest import fewest
+from llmhw_provision.sizing.layout import fewest
 from llmhw_provision.sizing.network import NVLINK_REACHED, PCIE_COPY, Collective, Links, factor, sharding_volume
 from llmhw_provision.sizing.states import optimizer_bytes
 
@@ -91,4 +91,4 @@ def _checkpoint(of: Setup) -> float:
 
 def min_gpus_case(of: Setup) -> Answer:
     """The least number of GPUs; published ones were seen to work, with nothing to spare."""
-    return fewest(of.architecture, of.job, of.gpu.usable, tight=True)
+    return fewest(of.architecture, of.job, of.gpu, tight=True)

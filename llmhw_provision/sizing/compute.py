@@ -103,9 +103,10 @@ def training_step(
 ) -> Step:
     """Time of a step of `job`: computing, memory traffic, exposed communication, bubble, optimizer, offload."""
     of = Setting(model, under(job, layout), layout, links, fp8 or job.scheme == "fp8", use or fitted())
-    inner = [*_products(of), _attention(of), *_elementwise(of), *_dequantised(of), *_tensor(of), *_experts(of)]
+    inner = [*computing(of), *dequantised(of), *tensor(of), *experts(of)]
+    inner.append(_uneven(of, sum(part.seconds for part in inner)))
     bubble = _bubble(of, sum(part.seconds for part in inner))
-    parts = tuple(part for part in (*inner, bubble, *_sharding(of), *_optimizer(of)) if part.seconds > 0)
+    parts = tuple(part for part in (*inner, bubble, *sharding(of), *optimizer(of)) if part.seconds > 0)
     convention: flops.Convention = flops.DEFAULT if job.method == "full" else flops.FROZEN
     counted = flops.per_token(model, job.sequence, convention)
     return Step(parts, of.batch * layout.dp, layout.gpus, counted, convention, links.chip.top(fp8=of.fp8))
@@ -114,6 +115,27 @@ def training_step(
 def bubble_share(pp: int, micro_batches: int, vpp: int = 1) -> Fraction:
     """Idle time of a pipeline relative to its working time, (p - 1) / (m v). Narayanan et al. 2021, section 2.2."""
     return Fraction(pp - 1, max(1, micro_batches) * vpp)
+
+
+def computing(of: Setting) -> list[Part]:
+    """Matrix products, attention, and what memory bounds."""
+    return [*_products(of), _attention(of), *_elementwise(of)]
+
+
+def uneven_share(layers: int, pp: int) -> float:
+    """What the fullest stage works beyond an average one. Where layers do not divide, embedding and head count as one.
+
+    Llama 3, arXiv 2407.21783, section 3.3.2: one layer less on the first and on the last stage.
+    """
+    if layers % pp == 0:
+        return 0.0
+    return -(-(layers + 2) // pp) * pp / (layers + 2) - 1
+
+
+def _uneven(of: Setting, working: float) -> Part:
+    share, layers, pp = uneven_share(of.model.layers, of.layout.pp), of.model.layers, of.layout.pp
+    text = f"{layers} layers, embedding and head over {pp} stages: {100 * share:.1f} % of {working:.3g} s"
+    return Part("uneven stages", share * working, text, "Llama 3, arXiv 2407.21783, section 3.3.2")
 
 
 def _products(of: Setting) -> list[Part]:
@@ -154,7 +176,7 @@ def _elementwise(of: Setting) -> list[Part]:
     return found
 
 
-def _dequantised(of: Setting) -> list[Part]:
+def dequantised(of: Setting) -> list[Part]:
     """Frozen quantised weights become 16-bit ones before every product: read, written, and read again."""
     if of.job.method == "full":
         return []
@@ -176,7 +198,7 @@ def _stage_tokens(of: Setting) -> float:
     return of.batch / of.layout.cp / of.layout.pp
 
 
-def _tensor(of: Setting) -> list[Part]:
+def tensor(of: Setting) -> list[Part]:
     """Two all-reduces forward and two backward per layer, two more when recomputed; keys and values in a ring."""
     layout, found = of.layout, []
     passes = 4 if of.job.method == "full" or layout.tp > 1 else 0
@@ -195,7 +217,7 @@ def _tensor(of: Setting) -> list[Part]:
     return found
 
 
-def _experts(of: Setting) -> list[Part]:
+def experts(of: Setting) -> list[Part]:
     """Rows to the experts and back, forward and backward."""
     layout, model = of.layout, of.model
     if layout.ep == 1 or not model.experts:
@@ -214,7 +236,7 @@ def _traffic(of: Setting, name: str, size: float, kind: str, ways: int, inner: i
     return Part(name, exposed * volume / bus, text, f"{_MEGATRON}; {_RING}", volume)
 
 
-def _sharding(of: Setting) -> list[Part]:
+def sharding(of: Setting) -> list[Part]:
     """Gather and reduce of sharded states per micro-batch, or of gradients per step."""
     layout = of.layout
     ranks = layout.shards if layout.zero else layout.dp
@@ -223,9 +245,11 @@ def _sharding(of: Setting) -> list[Part]:
     parameters = sum(part.parameters for part in held(of.model, layout, layout.stages[0]))
     trained = parameters if of.job.method == "full" else lora_parameters(of.model, of.job) / (layout.tp * layout.pp)
     each = 2
+    steps = layout.micro_batches
     if layout.zero >= 3:
-        gathers = 2 * layout.micro_batches
-        size = gathers * each * parameters + layout.micro_batches * each * trained
+        size = each * (2 * steps * parameters + steps * trained)
+    elif layout.zero == 2:  # divided gradients are reduced in every micro-step; FSDP puts parameters together anew too
+        size = each * (steps + (steps if layout.sharder == "fsdp" else 1)) * trained
     else:
         size = 2 * each * trained
     name = "gather and reduce" if layout.zero >= 3 else "gradients"
@@ -235,7 +259,7 @@ def _sharding(of: Setting) -> list[Part]:
     return [replace(part, seconds=part.seconds * hidden, formula=text, source=f"ZeRO, arXiv 1910.02054; {_RING}")]
 
 
-def _optimizer(of: Setting) -> list[Part]:
+def optimizer(of: Setting) -> list[Part]:
     """States read and written once, on the GPU or on its host; parameters that live in the host come every pass."""
     layout, chip = of.layout, of.links.chip
     parts = held(of.model, layout, layout.stages[0])

@@ -20,6 +20,7 @@ PER_LAYER: dict[Engine, float] = {"compiled": 60e-6, "vllm": 80e-6, "vllm-0.6": 
 # Share of memory bandwidth that kernels of a format reach at small batches; same sources.
 REACHED = {16: 0.85, 8: 0.65, 4: 0.58}
 PREFILL = 0.5  # share of peak in a prompt: 0.4 to 0.6 in published MFU of prefill
+_DCP = "vLLM decode context parallel: queries gathered, partial results reduced over the ranks of a cache"
 _TWO_TERM = "bytes / bandwidth + fixed cost per layer; share and cost from gpt-fast, Qwen2.5 and vLLM benchmarks"
 
 
@@ -52,14 +53,15 @@ class Serving:
     def read(self) -> float:
         """Bytes of weights of one step on one GPU: the embedding is looked up, experts as far as a batch visits them.
 
-        A batch of B tokens visits E (1 - (1 - k/E)^B) of E experts on average.
+        A batch of B tokens visits E (1 - (1 - k/E)^B) of E experts on average. With expert parallelism a GPU holds its
+        share of them, which the batches of all ranks visit.
         """
-        model, form = self.model, self.form
+        model, form, ep = self.model, self.form, self.layout.ep
         total = 0.0
         for matrix in model.matrices:
             count = float(matrix.weights)
             if matrix.group == "experts":
-                count *= 1 - (1 - model.experts_per_token / model.experts) ** self.batch
+                count *= (1 - (1 - model.experts_per_token / model.experts) ** (self.batch * ep)) / ep
             total += count * float(form.bytes_of(matrix.group))
         known = model.matrix_parameters + model.embedding_parameters + model.head_parameters + model.vision_parameters
         rest = max(0, model.parameters - known)
@@ -95,7 +97,7 @@ def decode_step(of: Serving) -> tuple[Part, ...]:
         else Part("computing", work / rate, f"{work / 1e12:,.2f} TFLOP / {rate / 1e12:,.0f} TFLOP/s", _TWO_TERM),
         Part("per layer", fixed, f"{of.model.layers} layers × {PER_LAYER[of.engine] * 1e6:.0f} µs", _TWO_TERM),
     ]
-    return (*found, *_reduced(of, of.batch))
+    return (*found, *_reduced(of, of.batch), *_routed(of, of.batch), *_joined(of))
 
 
 def prefill(of: Serving, prompt: int) -> tuple[Part, ...]:
@@ -106,7 +108,7 @@ def prefill(of: Serving, prompt: int) -> tuple[Part, ...]:
     fixed = PER_LAYER[of.engine] * of.model.layers
     text = f"{work / 1e12:,.2f} TFLOP / {rate / 1e12:,.0f} TFLOP/s + {fixed * 1e3:.1f} ms"
     source = "2N per token and causal attention at half of the peak"
-    return (Part("prompt", work / rate + fixed, text, source), *_reduced(of, prompt))
+    return (Part("prompt", work / rate + fixed, text, source), *_reduced(of, prompt), *_routed(of, prompt))
 
 
 def _reduced(of: Serving, tokens: int) -> tuple[Part, ...]:
@@ -118,6 +120,30 @@ def _reduced(of: Serving, tokens: int) -> tuple[Part, ...]:
     size = 2 * of.model.layers * 2 * of.model.hidden * tokens * factor("all-reduce", ways)
     text = f"2 all-reduces × {of.model.layers} layers over {ways}: {size / 1e9:,.3f} GB / {bus / 1e9:,.0f} GB/s"
     return (Part("tensor parallel", size / bus, text, "Megatron-LM, arXiv 1909.08053, section 3", size),)
+
+
+def _routed(of: Serving, tokens: int) -> tuple[Part, ...]:
+    """Rows to the experts of other ranks and back, with expert parallelism."""
+    model, layout = of.model, of.layout
+    if layout.ep == 1:
+        return ()
+    bus = Links(of.chip, of.host_gpus).bus(layout.ep, inner=layout.tp, collective="all-to-all")
+    rows = tokens * model.experts_per_token / layout.tp
+    size = 2 * model.moe_layers * 2 * model.hidden * rows * factor("all-to-all", layout.ep)
+    text = f"2 all-to-alls × {model.moe_layers} layers over {layout.ep}: {size / 1e9:,.3f} GB / {bus / 1e9:,.0f} GB/s"
+    return (Part("expert parallel", size / bus, text, "GShard, arXiv 2006.16668", size),)
+
+
+def _joined(of: Serving) -> tuple[Part, ...]:
+    """Queries to the ranks that hold a part of the same keys and values, and what they make of them back."""
+    model, layout = of.model, of.layout
+    if layout.dcp == 1:
+        return ()
+    bus = Links(of.chip, of.host_gpus).bus(layout.dcp)
+    values = (model.q_dim + model.heads * (model.v_head_dim or model.head_dim)) / layout.tp * layout.dcp
+    size = model.softmax_layers * 2 * values * of.batch * factor("all-gather", layout.dcp)
+    text = f"queries and results × {model.softmax_layers} layers over {layout.dcp}: {size / 1e9:,.3f} GB"
+    return (Part("decode context parallel", size / bus, f"{text} / {bus / 1e9:,.0f} GB/s", _DCP, size),)
 
 
 def step_seconds(of: Serving) -> float:

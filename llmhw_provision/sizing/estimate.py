@@ -13,7 +13,7 @@ from llmhw_provision.sizing.job import Job, Layout
 from llmhw_provision.sizing.limits import require
 from llmhw_provision.sizing.serving import VllmMemory, serving, vllm_memory
 from llmhw_provision.sizing.terms import Term, total
-from llmhw_provision.sizing.training import Moment, moments
+from llmhw_provision.sizing.training import Known, Moment, moments
 
 Verdict = Literal["fits", "tight", "does not fit"]
 _RANK: tuple[Verdict, ...] = ("fits", "tight", "does not fit")
@@ -108,10 +108,13 @@ def verdict(need: int, uncertain: int, room: int) -> Verdict:
     return "tight" if need - uncertain <= room else "does not fit"
 
 
-def estimate(job: Job, model: Architecture, hardware: Hardware, layout: Layout) -> Estimate:
-    """The memory of `job` on `hardware` spread as `layout`; raises InputError naming every contradiction."""
+def estimate(job: Job, model: Architecture, hardware: Hardware, layout: Layout, known: Known | None = None) -> Estimate:
+    """The memory of `job` on `hardware` spread as `layout`; raises InputError naming every contradiction.
+
+    `known` is what other layouts of the same job on the same GPUs have in common with this one.
+    """
     require(model, job, layout)
-    found = moments(model, job, layout) if job.trains else (serving(model, job, layout),)
+    found = moments(model, job, layout, known=known) if job.trains else (serving(model, job, layout),)
     cache = None
     if not job.trains and job.runtime == "vllm":
         cache = vllm_memory(model, job, layout, hardware.card.usable)

@@ -37,6 +37,7 @@ class Job:
     targets: tuple[str, ...] = ()  # names of the adapted matrices; empty: as the method's paper does
     adapter_parameters: int = 0  # where published instead of following from rank and targets
     adapter_bytes: int = 0  # bytes per adapter parameter where published instead of following from the scheme
+    beside: tuple[str, ...] = ()  # frozen models of the same size on the same GPUs
     state_bytes: int = 0  # bytes per parameter of weights, gradients and optimizer where a source states them
     # serving
     runtime: Runtime = "vllm"

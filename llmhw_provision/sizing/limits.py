@@ -42,6 +42,10 @@ def _divisions(model: Architecture, job: Job, layout: Layout) -> list[Problem]:
                 found.append(Problem(f"ep {layout.ep} × pp {layout.pp} does not divide the {layout.gpus} GPUs"))
     if layout.cp > 1 and job.trains:
         divides("cp", 2 * layout.cp, "tokens of a sequence", job.sequence, "each rank takes two chunks (2 × cp)")
+    same = layout.tp if model.mla else layout.tp // model.kv_heads
+    if layout.dcp > 1 and (not same or same % layout.dcp):
+        text = f"cp {layout.dcp} does not divide the {same} tensor-parallel ranks that cache the same keys and values"
+        found.append(Problem(text, "decode context parallel divides what is replicated"))
     if layout.gpus % layout.nodes:
         found.append(Problem(f"nodes {layout.nodes} does not divide the {layout.gpus} GPUs"))
     return found

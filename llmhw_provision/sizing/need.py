@@ -50,8 +50,10 @@ def _require_serving(workload: Workload) -> None:
     if workload.serving is None:
         raise InputError(
             "workload.yaml: serving: missing",
-            "job: serve needs serving: {concurrency: 32, context: 8192}, or --concurrency 32 --context 8192",
+            "a server needs serving: {concurrency: 32, context: 8192}, or --concurrency 32 --context 8192",
         )
+    if workload.job != "serve":
+        return
     given = [
         (f"{section}.{name}", getattr(part, name))
         for section, part, names in (
@@ -70,7 +72,7 @@ def _require_serving(workload: Workload) -> None:
 def job_of(workload: Workload) -> Job:
     """The job in plain values."""
     training, served = workload.training, workload.serving
-    if workload.job == "serve":
+    if workload.job == "serve" or (workload.placement is not None and workload.placement.serve):
         _require_serving(workload)
     loss = "log-probabilities" if workload.job == "dpo" and training.loss == "eager" else training.loss
     job = Job(

@@ -14,7 +14,8 @@ NIC_REACHED = 0.90  # 45 of 50 GB/s per NDR port, same source
 PCIE = {3: 15.8e9, 4: 31e9, 5: 63e9, 6: 121e9}  # bytes/s one way, 16 lanes: PCI-SIG
 PCIE_COPY = {3: 12e9, 4: 25e9, 5: 55.4e9, 6: 106e9}  # host to device, nvbandwidth (generation 6 in proportion)
 _PCIE_PEER = 0.4  # of a link, cards without peer access: 10 to 20 GB/s on generation 4 in practice
-_NIC = {3: 12.5e9, 4: 25e9, 5: 50e9, 6: 100e9}  # one port per GPU of the generation: EDR, HDR, NDR, XDR
+_HOST = 8  # GPUs of the largest NVSwitch board in one host; a wider NVLink domain spans hosts (GB200 NVL72)
+PORT = {3: 12.5e9, 4: 25e9, 5: 50e9, 6: 100e9}  # one port per GPU of the generation: EDR, HDR, NDR, XDR
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Links:
 
     @property
     def domain(self) -> int:
-        """GPUs that reach each other without a network."""
-        return max(self.host_gpus, self.chip.domain) if self.chip.switched else self.host_gpus
+        """GPUs that reach each other without a network: those of one host, or of the rack that NVLink spans."""
+        return max(self.host_gpus, self.chip.domain) if self.chip.domain > _HOST else self.host_gpus
 
     def bus(self, ways: int, *, inner: int = 1, collective: Collective = "all-gather") -> float:
         """Bus bandwidth in bytes/s of a group of `ways` ranks whose neighbours are `inner` GPUs apart.
@@ -39,7 +40,7 @@ class Links:
         local = self._local(inside * inner, collective)
         if ways <= inside:
             return local
-        port = NIC_REACHED * (self.nic or _NIC[self.chip.pcie])
+        port = NIC_REACHED * (self.nic or PORT[self.chip.pcie])
         return port if collective in ("all-to-all", "send") else min(local, port * inside)
 
     def _local(self, span: int, collective: Collective) -> float:

@@ -18,16 +18,14 @@ _DOMAIN = 8  # GPUs of one NVLink domain, over which the inference engine spread
 
 def other_models(model: Architecture, job: Job, layout: Layout, stage: str) -> list[Term]:
     """Frozen and trained models beside the policy, each as large as the policy. Adapters need no reference copy."""
-    frozen = [] if job.method != "full" else ["reference"]
+    frozen = [*job.beside]
+    if job.kind in ("dpo", "ppo", "grpo") and job.method == "full":
+        frozen.append("reference")
     trained: list[str] = []
-    source = DPO
+    source = {"ppo": PPO, "grpo": GRPO, "dpo": DPO}.get(job.kind, PPO)
     if job.kind == "ppo":
         frozen.append("reward model")
-        trained, source = ["critic"], PPO
-    elif job.kind == "grpo":
-        source = GRPO
-    elif job.kind != "dpo":
-        return []
+        trained = ["critic"]
     found = []
     if not layout.offload_params:
         for name in frozen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.job import Layout
@@ -39,24 +40,36 @@ def padded_vocab(vocab: int, tp: int) -> int:
 
 def held(model: Architecture, layout: Layout, stage: str = "only") -> tuple[Part, ...]:
     """Parameters on one GPU of `stage`, by kind, before ZeRO or FSDP; a tied head is a copy on the last stage."""
-    share = Fraction(stage_layers(model, layout), model.layers)
+    expert, dense = layout.expert_shards, layout.shards
+    found = _held(model, layout.tp, layout.pp, layout.ep, stage)
+    return tuple(Part(group, count, expert if group == "experts" else dense) for group, count in found)
+
+
+@lru_cache(maxsize=1024)
+def _held(model: Architecture, tp: int, pp: int, ep: int, stage: str) -> tuple[tuple[str, int], ...]:
+    """Kinds and counts of `held`, which does not depend on how many ranks hold the same."""
+    share = Fraction(divided(model.layers, pp), model.layers)
     parts: dict[str, int] = {}
     for matrix in model.matrices:
-        ways = layout.tp if matrix.sharded else 1
-        ways *= layout.ep if matrix.group == "experts" else 1
+        ways = tp if matrix.sharded else 1
+        ways *= ep if matrix.group == "experts" else 1
         parts[matrix.group] = parts.get(matrix.group, 0) + up(Fraction(matrix.weights, ways) * share)
-    outer = model.outer_norms * model.hidden * (2 if model.norm_bias else 1)
+    outer = outer_vectors(model)
     parts["vectors"] = up((model.vector_parameters - outer) * share) + outer
-    rows = divided(padded_vocab(model.vocab + model.extra_vocab_rows, layout.tp), layout.tp)
+    rows = divided(padded_vocab(model.vocab + model.extra_vocab_rows, tp), tp)
     if stage in ("only", "first"):
         parts["embedding"] = (rows + model.position_rows) * model.hidden
-        parts["other"] = up(Fraction(model.vision_parameters + model.other_parameters, layout.tp * layout.pp))
+        parts["other"] = up(Fraction(model.vision_parameters + model.other_parameters, tp * pp))
     elif model.other_parameters:
-        parts["other"] = up(Fraction(model.other_parameters, layout.tp * layout.pp))
+        parts["other"] = up(Fraction(model.other_parameters, tp * pp))
     if stage == "last" or (stage == "only" and not model.tied):
         parts["head"] = rows * model.hidden + (rows if model.head_bias else 0)
-    expert, dense = layout.expert_shards, layout.shards
-    return tuple(Part(group, count, expert if group == "experts" else dense) for group, count in parts.items() if count)
+    return tuple((group, count) for group, count in parts.items() if count)
+
+
+def outer_vectors(model: Architecture) -> int:
+    """Parameters of the norms that belong to no layer."""
+    return model.outer_norms * model.hidden * (2 if model.norm_bias else 1)
 
 
 def parameters(parts: tuple[Part, ...]) -> int:
@@ -68,4 +81,5 @@ def block_parameters(model: Architecture, layout: Layout) -> int:
     """Parameters of one layer on one GPU once ZeRO-3 or FSDP has gathered it."""
     layers = max(1, stage_layers(model, layout))
     inner = ("embedding", "head", "other")
-    return divided(sum(part.parameters for part in held(model, layout) if part.group not in inner), layers)
+    whole = sum(part.parameters for part in held(model, layout) if part.group not in inner)
+    return divided(whole - outer_vectors(model), layers)

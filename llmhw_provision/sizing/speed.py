@@ -77,11 +77,11 @@ def speed(found: Estimate, checkpoint: Term | None = None) -> Speed | None:
     if not hardware.card.kind:
         return None
     chip = chip_of(hardware.card.kind)
-    step = served = None
+    step = reply = None
     if not found.job.trains:
-        served = _served(found, chip)
+        reply = served(found, chip)
     elif found.job.kind not in ("ppo", "grpo"):
-        step = training_step(found.model, found.job, found.layout, _links(hardware, chip))
+        step = training_step(found.model, found.job, found.layout, links_of(hardware, chip))
     rate = read_rate(step.tokens_per_second, found.model.vocab) if step else 0.0
     drawn = power(
         gpus=hardware.gpus,
@@ -95,7 +95,7 @@ def speed(found: Estimate, checkpoint: Term | None = None) -> Speed | None:
     return Speed(
         chip=chip,
         step=step,
-        served=served,
+        served=reply,
         saving=_saving(hardware, checkpoint),
         read=rate,
         power=drawn,
@@ -106,7 +106,8 @@ def speed(found: Estimate, checkpoint: Term | None = None) -> Speed | None:
     )
 
 
-def _links(hardware: Hardware, chip: Chip) -> Links:
+def links_of(hardware: Hardware, chip: Chip) -> Links:
+    """What connects the GPUs of the hardware."""
     return Links(chip, hardware.gpus, hardware.nics * hardware.nic_rate / hardware.gpus)
 
 
@@ -119,7 +120,8 @@ def _saving(hardware: Hardware, checkpoint: Term | None) -> Saving | None:
     return Saving(checkpoint.size, rate, hardware.all_gpus)
 
 
-def _served(found: Estimate, chip: Chip) -> Served:
+def served(found: Estimate, chip: Chip) -> Served:
+    """Serving of an estimate on GPUs of one kind."""
     job, layout = found.job, found.layout
     one = replace(layout, gpus=layout.tp * layout.pp)
     serving = Serving(

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from llmhw_provision.documents import read
-from llmhw_provision.evidence import Evidence, Result, load
+from llmhw_provision.evidence import Evidence, Result
+from llmhw_provision.evidence_file import load
 from llmhw_provision.plan.model import HostPlan, Plan
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from llmhw_provision.checks import table
+from llmhw_provision.checks import hardware, table
 from llmhw_provision.checks.host import is_rehearsal
 from llmhw_provision.checks.model import Finding
 from llmhw_provision.checks.texts import TEXTS
@@ -191,11 +191,11 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
     ],
 }
 CASES = [(check, *case) for check, cases in BROKEN.items() for case in cases]
-# disk-untouched: nothing is kept there; areas base and tuning: test_checks_base.py
+# disk-untouched: nothing is kept there; areas base and tuning: test_checks_base.py; GPUs and more: test_faults.py
 OF_A_MADE_HOST = [
     check.id
     for check in table.chosen("standard")
-    if check.id != "disk-untouched" and check.area not in ("base", "tuning", "python")
+    if check.id != "disk-untouched" and check.area not in ("base", "tuning", "python") and check not in hardware.CHECKS
 ]
 
 
@@ -322,6 +322,7 @@ def test_levels() -> None:
         return {check.id for check in table.chosen(level)}
 
     both = {"host-os", "host-memory", "host-nature", "disk-present"}
+    both |= {"gpu-present", "gpu-xid", "pcie-errors", "host-errors", "drive-log"}
     assert ids("before") & ids("quick") == both
     assert ids("quick") <= ids("standard")
     assert {"access", "use-gpu", "package-locks", "host-clock"} <= ids("before")

@@ -22,8 +22,8 @@ def run(*arguments: str) -> int | str | None:
 def site(folder: Path, software: str, name: str = "alphapro660") -> Path:
     shutil.copytree(ROOT / "inventories" / name, folder / name)
     path = folder / name / "site.yaml"
-    kept = [line for line in path.read_text().splitlines() if not line.startswith("software:")]
-    path.write_text("\n".join([*kept, f"software: {software}", ""]))
+    kept = "".join(line for line in path.read_text().splitlines(True) if not line.startswith("software:"))
+    path.write_text(kept + f"software: {software}\n")
     return folder / name
 
 

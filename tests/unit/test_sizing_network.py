@@ -33,6 +33,18 @@ def test_bus_bandwidth_by_link() -> None:
     assert Links(chip_of("gb200")).bus(64) == pytest.approx(720e9)  # one domain of 72
 
 
+def test_cards_beyond_the_articles_have_memory_links_and_a_source() -> None:
+    links = {"h200-sxm": 18, "h20": 18, "h800-sxm": 8, "a800-sxm-80": 8, "l20": 0, "b200-sxm": 18}
+    links |= {"rtx-pro-6000-blackwell-server": 0, "rtx-pro-6000-blackwell-ws": 0}
+    for name, count in links.items():
+        gpu = find("gpus", name, Gpu)
+        assert gpu.nvlink_links == count
+        assert 0.9 * gpu.memory_gb_marketing < gpu.usable_bytes / 2**30 < 1.02 * gpu.memory_gb_marketing
+        assert gpu.usable_bytes <= gpu.memory_bytes
+        assert len(gpu.source) > 20
+        assert gpu.pci_ids
+
+
 @pytest.mark.parametrize("name", names("gpus"))
 def test_every_card_has_speeds(name: str) -> None:
     chip = chip_of(name)
@@ -43,6 +55,15 @@ def test_every_card_has_speeds(name: str) -> None:
         "NVIDIA H100 80GB PCIe",
         "NVIDIA A100 80GB PCIe",
     )
+
+
+def test_two_hosts_of_four_are_joined_by_their_ports_not_by_nvlink() -> None:
+    h100 = chip_of("h100-sxm")
+    whole, halves = Links(h100, 8, 50e9).bus(8), Links(h100, 4, 50e9).bus(8)
+    assert whole == pytest.approx(0.8 * 450e9)
+    assert halves == pytest.approx(4 * 0.9 * 50e9)
+    assert Links(h100, 4, 50e9).bus(4) == whole
+    assert Links(chip_of("gb200"), 4).domain == 72
 
 
 def test_nvlink_links() -> None:

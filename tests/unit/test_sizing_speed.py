@@ -16,12 +16,13 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.model import from_dimensions
 from llmhw_provision.sizing import flops
 from llmhw_provision.sizing.calibrate_speed import BOUNDS, START, Run, fit, left_out
+from llmhw_provision.sizing.cards import Card
 from llmhw_provision.sizing.chips import chip_of
 from llmhw_provision.sizing.compute import bubble_share, training_step
 from llmhw_provision.sizing.decode import Serving, decode_step, prefill, step_seconds
 from llmhw_provision.sizing.efficiency import FITTED, fitted, record
-from llmhw_provision.sizing.fewest import fewest
 from llmhw_provision.sizing.job import Job, Layout
+from llmhw_provision.sizing.layout import fewest
 from llmhw_provision.sizing.network import Links
 from llmhw_provision.sizing.record import SPEED
 from llmhw_provision.sizing.score import read_cases, score
@@ -224,7 +225,7 @@ def test_quantised_weights_are_unpacked_for_every_pass() -> None:
 
 
 def test_fewest_gpus() -> None:
-    card = 80_998 * 2**20
+    card = Card("a card of 80 GB", 80_998 * 2**20, 80)
     assert fewest(model("llama-3.1-8b"), Job(sequence=2048), card) == 2
     assert fewest(model("llama-3.1-70b"), Job(sequence=2048), card) == 32
     serve = Job(kind="serve", context=8192)
@@ -232,7 +233,7 @@ def test_fewest_gpus() -> None:
     assert fewest(model("llama-3.1-70b"), replace(serve, weights="int4"), card) == 1
     assert fewest(LLAMA, Job(), card, tight=True) <= fewest(LLAMA, Job(), card)
     with pytest.raises(InputError, match="does not fit"):
-        fewest(model("llama-3.1-70b"), Job(), 2**30)
+        fewest(model("llama-3.1-70b"), Job(), Card("a card of 1 GB", 2**30, 1))
 
 
 def test_coefficients_are_global_and_in_their_bounds() -> None:

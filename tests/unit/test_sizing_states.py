@@ -6,7 +6,7 @@ import pytest
 
 from llmhw_provision.model import Architecture, from_dimensions, from_parameters
 from llmhw_provision.sizing.job import Job, Layout, Scheme
-from llmhw_provision.sizing.shards import held, padded_vocab, parameters
+from llmhw_provision.sizing.shards import block_parameters, held, padded_vocab, parameters
 from llmhw_provision.sizing.states import States, lora_parameters, training_states
 from llmhw_provision.sizing.terms import total
 from llmhw_provision.units import GB, GIB
@@ -131,3 +131,10 @@ def test_optimizer_in_backward_keeps_one_unit_of_gradients() -> None:
 def test_stated_bytes_per_parameter_are_taken_as_they_are() -> None:
     """QLoRA paper: more than 780 GB for 65 billion at 12 bytes."""
     assert states(from_parameters(65_000_000_000), Job(state_bytes=12), Layout()) == 780 * GB
+
+
+def test_a_layer_is_as_large_in_a_deeper_model() -> None:
+    """The last norm belongs to no layer, so that it does not make layers smaller the more of them share it."""
+    small = {"hidden": 512, "heads": 8, "ffn": 64, "vocab": 1000}
+    sizes = {block_parameters(from_dimensions(**small, layers=layers), Layout()) for layers in (1, 8, 9)}
+    assert len(sizes) == 1

@@ -79,7 +79,7 @@ def test_json_sums_to_the_step() -> None:
 
 
 def test_explain_shows_the_arithmetic() -> None:
-    text = said("explain", *TRAIN, "--machine", "alphapro660")
+    text = said("explain", *TRAIN, "--machine", "alphapro660", "--zero", "3")
     for words in (
         "matrix products",
         "attention",
@@ -94,9 +94,15 @@ def test_explain_shows_the_arithmetic() -> None:
 
 
 def test_a_record_of_low_confidence_is_named() -> None:
-    text = said("size", *TRAIN, "--gpu", "h20", "--gpus", "8")
-    assert "the catalogue's record of NVIDIA H20 96GB is of low confidence" in text
+    low = ("--gpu", "rtx-pro-6000-blackwell-ws", "--gpus", "8")
+    line = "note: rests on records of low confidence: NVIDIA RTX PRO 6000 Blackwell Workstation 96GB"
+    assert line in said("size", *TRAIN, *low)
+    assert line in said("explain", *TRAIN, *low)
+    too_large = ("--model", "llama-3.1-405b", "--job", "sft", "--offload", "none", "--gpu", "h20")
+    assert "note: rests on records of medium confidence: NVIDIA H20 96GB" in said("size", *too_large)
     assert "confidence" not in said("size", *TRAIN, "--gpu", "h100-sxm", "--gpus", "8")
+    assert "medium confidence: GA660M, AMD Ryzen" in said("size", *TRAIN, "--machine", "ga660m")
+    assert told(*TRAIN, *low)["doubts"][0]["confidence"] == "low"
 
 
 def test_hosts_without_known_adapters_are_named() -> None:

@@ -56,12 +56,14 @@ def _install(module: AnsibleModule, missing: list[str]) -> None:
     wait = f"DPkg::Lock::Timeout={module.params['lock_timeout_s']}"
     unpack = ["apt-get", "install", "--yes", "--no-install-recommends", "-o", wait, "-o", "Acquire::Retries=3"]
     unpack += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
-    unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false", *missing]
+    unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false"]
     _replay(module)
-    # Left half-way, a package counts for apt as installed in its newest version.
-    half = any(_states(module).get(name) == "half-installed" for name in missing)
-    unpack += ["--reinstall"] if half else []
-    rc, out, err = _run(module, unpack)
+    # Left half-way, a package counts for apt as installed in its newest version; in one command with others apt fails.
+    broken = [name for name, state in _states(module).items() if state == "reinstreq"]
+    rc, out, err = _run(module, [*unpack, "--reinstall", *broken]) if broken else (0, "", "")
+    unpack += missing
+    if rc == 0:
+        rc, out, err = _run(module, unpack)
     if rc != 0 and _DPKG not in err:  # lists that are missing or name versions gone from the mirror
         _run(module, ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"])
         rc, out, err = _run(module, unpack)
@@ -97,9 +99,11 @@ def _replay(module: AnsibleModule) -> None:
 
 
 def _states(module: AnsibleModule) -> dict[str, str]:
-    """Package to state, of all packages dpkg knows."""
-    _, out, _ = _run(module, ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\\n"])
-    return {name: state for name, _, state in (line.partition(" ") for line in out.splitlines())}
+    """Package to state, of all packages dpkg knows; `reinstreq` where dpkg asks for a new installation."""
+    fields = "${Package} ${db:Status-Status} ${db:Status-Eflag}\\n"
+    _, out, _ = _run(module, ["dpkg-query", "--show", "--showformat", fields])
+    found = (line.split(" ") for line in out.splitlines())
+    return {name: flag if flag == "reinstreq" else state for name, state, flag in found}
 
 
 def _run(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:

@@ -1,0 +1,1 @@
+"""What the two source articles claim, judged by the catalogue and the sizing engine."""
