@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 
-from llmhw_provision.catalogue.loader import MachineKind, find
+from llmhw_provision.catalogue.loader import sold_machine
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import plan_base
+from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
+from llmhw_provision.plan.overrides import override_notes
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.stack import Stack
@@ -29,7 +31,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     kinds: list[type[ProvisionError]] = []
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
     stacks: list[Stack] = []
-    notes: list[Note] = []
+    site, choice = with_machines(need, site, observed)
+    notes: list[Note] = [*choice, *override_notes(need.workload, site)]
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
@@ -147,7 +150,7 @@ def _sold_as(host: Host, machine: Machine) -> tuple[Note, ...]:
     """Whether the machine holds what it was sold with; what the vendor quoted differently is said."""
     if host.machine is None:
         return ()
-    kind = find("machines", host.machine, MachineKind)
+    kind = sold_machine(host.machine)
     notes = [
         Note(host=host.name, rule="quoted and real differ", choice=text, source=kind.source) for text in kind.differs
     ]
