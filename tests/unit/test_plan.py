@@ -205,5 +205,5 @@ def test_host_without_observation_or_catalogue_name_is_refused() -> None:
 
 def test_differences_are_named_by_host_and_path() -> None:
     lines = differences(plan(machine(*drives())), plan(machine(*drives(5))))
-    assert any(line.startswith("+ hosts.ga660m-01.disks.D5") for line in lines)
+    assert any(line.startswith("    D5 is new") for line in lines)
     assert differences(plan(machine(*drives())), plan(machine(*drives()))) == ()
