@@ -49,6 +49,10 @@ _REHEARSAL = tuple(
     )
 )
 PROOFS = {
+    "probes": Proof(
+        tests=("tests/probes/test_fuzz_long.py",),
+        covers=("llmhw_provision/probes", "tests/probes", "tests/unit/recorded"),
+    ),
     "base-roles": Proof(
         tests=(
             "tests/roles/test_site_base.py",

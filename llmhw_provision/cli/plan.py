@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import Plan
+from llmhw_provision.plan.versions import ended_since
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.need import Need, need
@@ -45,6 +47,9 @@ def command(folder: Path, why: bool, diff: bool, as_json: bool, plans: tuple[Pat
         _compare(read(plans[0], Plan), read(plans[1], Plan))
         return
     plan = make_plan(folder)
+    if plan.stacks:
+        for text in ended_since(plan.stacks, datetime.datetime.now(datetime.UTC).date()):
+            click.echo(f"warning: {text}", err=True)
     if diff:
         _compare(read(target, Plan), plan)
         return
