@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from llmhw_provision.catalogue.thresholds import Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.expected import HostExpect
 from llmhw_provision.site_base import SiteBase, SiteTuning
@@ -225,6 +226,17 @@ class Prices(Record):
         return self
 
 
+class SiteThreshold(Record):
+    """A limit of this site instead of the table's."""
+
+    metric: str = Field(min_length=1, max_length=80, description="as plan --explain names it")
+    hosts: tuple[HostName, ...] = Field(default=(), description="default: every host")
+    warn: float | None = Field(default=None, ge=0)
+    fail: float = Field(ge=0)
+    unit: Unit = Field(description="must be the limit's own")
+    reason: str = Field(min_length=3, max_length=300, description="shown wherever the limit is")
+
+
 class Site(Record):
     """site.yaml."""
 
@@ -236,6 +248,7 @@ class Site(Record):
     software: SoftwareChoices = SoftwareChoices()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
+    thresholds: tuple[SiteThreshold, ...] = Field(default=(), description="limits that replace those of the table")
     prices: Prices | None = Field(default=None, description="shown by compare")
 
     @model_validator(mode="after")
@@ -251,4 +264,13 @@ class Site(Record):
         for index, consent in enumerate(self.storage.wipe):
             if consent.host not in known:
                 raise ValueError(f"storage.wipe[{index}].host {consent.host!r} is not one of the hosts")
+        limits: set[tuple[str, str]] = set()
+        for index, limit in enumerate(self.thresholds):
+            stranger = next((name for name in limit.hosts if name not in known), None)
+            if stranger is not None:
+                raise ValueError(f"thresholds[{index}].hosts: {stranger!r} is not one of the hosts")
+            concerned = {(limit.metric, name) for name in limit.hosts or known}
+            if limits & concerned:
+                raise ValueError(f"thresholds[{index}]: {limit.metric} has a limit above for the same host")
+            limits |= concerned
         return self

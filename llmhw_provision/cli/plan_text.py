@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from llmhw_provision.cli.versions_text import explained
-from llmhw_provision.plan.model import ExpectedDisk, Note, Plan
+from llmhw_provision.plan.model import ExpectedDisk, Note, Plan, Threshold
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.units import disk
 
@@ -55,6 +56,7 @@ def explain(plan: Plan) -> str:
     for names, notes in _by_hosts(plan):
         blocks.append("\n".join([shortened(names), *(line for note in notes for line in _note(note))]))
     blocks += [f"versions of {explained(stack)}" for stack in plan.stacks]
+    blocks += ["\n".join([f"limits of {shortened(item.hosts)}", *_limits(item.rows)]) for item in plan.thresholds]
     return "\n\n".join(blocks)
 
 
@@ -73,6 +75,19 @@ def _note(note: Note) -> list[str]:
     lines = [f"  {note.rule}", f"    → {note.choice}"]
     lines += [f"      from {text}" for text in note.inputs]
     return [*lines, f"      source: {note.source}"] if note.source else lines
+
+
+def _limits(rows: tuple[Threshold, ...]) -> Iterator[str]:
+    for row in rows:
+        worse = "below" if row.better == "more" else "above"
+        steps = f"warns {worse} {row.warn:g}, fails {worse} {row.fail:g}" if row.warn else f"fails {worse} {row.fail:g}"
+        yield f"  {row.metric}: {steps} {row.unit} (reference {row.reference:g}; {row.profile})"
+        yield f"      by {row.method}"
+        yield f"      because {row.reason}"
+        yield f"      source: {row.source}"
+        for promise in row.promised:
+            yield f'      promised: {promise.value:g} {row.unit}, "{promise.says}" ({promise.source})'
+            yield f"      physics: {promise.allowed}"
 
 
 def shortened(names: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.storage import plan_storage
+from llmhw_provision.plan.thresholds import plan_thresholds
 from llmhw_provision.plan.tuning import plan_tuning
 from llmhw_provision.plan.versions import plan_environments, plan_versions, shared
 from llmhw_provision.site import Host, Site
@@ -57,6 +58,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
+    limits, changed = plan_thresholds(tuple(item for item, _ in plans), machines, site)
     plan = Plan(
         schema=1,
         site=site.site,
@@ -65,7 +67,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         identity="",
         hosts=tuple(item for item, _ in plans),
         stacks=shared(stacks),
-        notes=(*(note for _, said in plans for note in said), *notes),
+        thresholds=limits,
+        notes=(*(note for _, said in plans for note in said), *notes, *changed),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})

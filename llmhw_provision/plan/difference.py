@@ -11,7 +11,7 @@ _SHOWN = 3  # hosts that are named of many
 _LONG = 100  # characters of a value that are shown
 _NAMES = ("name", "serial", "path", "topic", "metric", "rule", "host", "device", "unit")  # what tells records apart
 _SITE = "site"
-_APART = ("hosts", "notes", "stacks", "identity", "schema")  # of a plan: by host, or of no interest
+_APART = ("hosts", "notes", "stacks", "thresholds", "identity", "schema")  # of a plan: by host, or of no interest
 
 Lines = tuple[str, ...]
 
@@ -46,6 +46,9 @@ def _by_host(plan: Plan) -> dict[str, dict[str, Any]]:
     for stack in data["stacks"]:
         for name in stack.pop("hosts"):
             found.setdefault(name, {})["versions"] = stack
+    for limits in data["thresholds"]:
+        for name in limits["hosts"]:
+            found.setdefault(name, {})["limits"] = limits["rows"]
     for note in data["notes"]:
         name = note.pop("host") or _SITE
         found.setdefault(name, {}).setdefault("reasons", []).append(note)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from llmhw_provision.catalogue.thresholds import Better, Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.expected import Expected
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
@@ -26,15 +27,36 @@ class Note(Record):
     source: str = ""
 
 
-class Threshold(Record):
-    """A limit that verify holds a machine to."""
+class Promise(Record):
+    """What a source article promises beside a limit, and what physics allows."""
 
-    metric: str
+    value: float
+    says: str
+    allowed: str
+    source: str
+
+
+class Threshold(Record):
+    """A limit that verify holds a machine to: worse than `warn` is a warning, worse than `fail` a failure."""
+
+    metric: str = Field(description="tool and quantity, for example nccl_tests.all_reduce_busbw")
+    reference: float = Field(description="what a healthy machine reaches")
     warn: float | None = None
     fail: float
-    unit: str
+    unit: Unit
+    better: Better
+    profile: str = Field(description="of catalogue/thresholds.yml; percentages or catalogue where it has no row")
+    method: str
     reason: str
     source: str
+    promised: tuple[Promise, ...] = ()
+
+
+class ThresholdSet(Record):
+    """The limits that hosts of a kind share."""
+
+    hosts: tuple[str, ...]
+    rows: tuple[Threshold, ...]
 
 
 class RoleConfigs(Record):
@@ -86,7 +108,6 @@ class HostPlan(Record):
     reboots: int = Field(ge=0, le=2)
     creates: tuple[str, ...] = Field(default=(), description="sentences: what apply will create")
     erases: tuple[str, ...] = Field(default=(), description="sentences: what apply will erase for good")
-    thresholds: tuple[Threshold, ...] = ()
     expected: Expected | None = Field(default=None, description="GPUs, fabric and services that verify asks for")
 
     @model_serializer(mode="wrap")
@@ -108,4 +129,9 @@ class Plan(Record):
     identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
     hosts: tuple[HostPlan, ...]
     stacks: tuple[Stack, ...] = Field(default=(), description="versions that fit together; each names its hosts")
+    thresholds: tuple[ThresholdSet, ...] = Field(default=(), description="limits for verify; each set names its hosts")
     notes: tuple[Note, ...]
+
+    def limits(self, host: str) -> dict[str, Threshold]:
+        """The limits of `host` by metric, empty for a rehearsal."""
+        return {row.metric: row for item in self.thresholds if host in item.hosts for row in item.rows}
