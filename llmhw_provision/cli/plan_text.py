@@ -56,7 +56,7 @@ def explain(plan: Plan) -> str:
     for names, notes in _by_hosts(plan):
         blocks.append("\n".join([shortened(names), *(line for note in notes for line in _note(note))]))
     blocks += [f"versions of {explained(stack)}" for stack in plan.stacks]
-    blocks += ["\n".join([f"limits of {shortened(item.hosts)}", *_limits(item.rows)]) for item in plan.thresholds]
+    blocks += ["\n".join([f"limits of {shortened(names)}", *_limits(rows)]) for names, rows in _limited(plan)]
     return "\n\n".join(blocks)
 
 
@@ -75,6 +75,15 @@ def _note(note: Note) -> list[str]:
     lines = [f"  {note.rule}", f"    → {note.choice}"]
     lines += [f"      from {text}" for text in note.inputs]
     return [*lines, f"      source: {note.source}"] if note.source else lines
+
+
+def _limited(plan: Plan) -> list[tuple[tuple[str, ...], tuple[Threshold, ...]]]:
+    """Limits with the hosts that share them."""
+    found: dict[tuple[Threshold, ...], list[str]] = {}
+    for host in plan.hosts:
+        if host.thresholds:
+            found.setdefault(host.thresholds, []).append(host.name)
+    return [(tuple(names), rows) for rows, names in found.items()]
 
 
 def _limits(rows: tuple[Threshold, ...]) -> Iterator[str]:

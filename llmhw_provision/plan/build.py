@@ -15,6 +15,7 @@ from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.overrides import override_notes
 from llmhw_provision.plan.purchase import catalogue_machine
+from llmhw_provision.plan.reservations import plan_reservations
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.storage import plan_storage
@@ -58,17 +59,21 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
-    limits, changed = plan_thresholds(tuple(item for item, _ in plans), machines, site)
+    planned = tuple(item for item, _ in plans)
+    limits, changed = plan_thresholds(planned, machines, site)
+    parts, reserved = plan_reservations(planned, machines, need, site)
     plan = Plan(
         schema=1,
         site=site.site,
         origin="purchase" if purchase else "observed",
         workload=_title(need),
         identity="",
-        hosts=tuple(item for item, _ in plans),
+        hosts=tuple(
+            item.model_copy(update={"thresholds": limits.get(item.name, ()), "reservations": parts.get(item.name, ())})
+            for item in planned
+        ),
         stacks=shared(stacks),
-        thresholds=limits,
-        notes=(*(note for _, said in plans for note in said), *notes, *changed),
+        notes=(*(note for _, said in plans for note in said), *notes, *reserved, *changed),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})

@@ -9,9 +9,20 @@ from llmhw_provision.plan.model import Plan
 
 _SHOWN = 3  # hosts that are named of many
 _LONG = 100  # characters of a value that are shown
-_NAMES = ("name", "serial", "path", "topic", "metric", "rule", "host", "device", "unit")  # what tells records apart
+_NAMES = (
+    "name",
+    "serial",
+    "path",
+    "topic",
+    "metric",
+    "rule",
+    "use",
+    "host",
+    "device",
+    "unit",
+)  # what tells records apart
 _SITE = "site"
-_APART = ("hosts", "notes", "stacks", "thresholds", "identity", "schema")  # of a plan: by host, or of no interest
+_APART = ("hosts", "notes", "stacks", "identity", "schema")  # of a plan: by host, or of no interest
 
 Lines = tuple[str, ...]
 
@@ -39,16 +50,14 @@ def _by_host(plan: Plan) -> dict[str, dict[str, Any]]:
     for host in data["hosts"]:
         name = host.pop("name")
         roles = host.pop("roles")
-        areas = {"disks": host.pop("disks"), "expected": host.pop("expected", None)}
+        areas = {"disks": host.pop("disks"), "expected": host.pop("expected", None), "limits": host.pop("thresholds")}
+        areas["reservations"] = host.pop("reservations")
         done = {key: host.pop(key) for key in ("creates", "erases")}
         found[name] = {"host": host, **areas, "what apply does": done}
         found[name] |= {f"role {role}": config for role, config in roles.items()}
     for stack in data["stacks"]:
         for name in stack.pop("hosts"):
             found.setdefault(name, {})["versions"] = stack
-    for limits in data["thresholds"]:
-        for name in limits["hosts"]:
-            found.setdefault(name, {})["limits"] = limits["rows"]
     for note in data["notes"]:
         name = note.pop("host") or _SITE
         found.setdefault(name, {}).setdefault("reasons", []).append(note)

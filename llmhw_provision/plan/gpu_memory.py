@@ -13,7 +13,7 @@ from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.estimate import Estimate, Hardware
 from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
-from llmhw_provision.sizing.placement import place
+from llmhw_provision.sizing.placement import Placed, place
 from llmhw_provision.sizing.shrink import larger, suggestions
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import memory
@@ -44,8 +44,7 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
     if placement is None:
         found = _estimate(gpus, machine, alike, need)
         return (*_notes(host, found, need), *_host_notes(host, found))
-    hardware = _hardware(gpus, machine, alike)
-    placed = place(need.job, need.model, hardware, need.workload.layout, need.workload.batch, placement)
+    placed = placed_on(gpus, machine, alike, need)
     if placed.host_verdict == "does not fit":
         _refuse_host(host, placed.host_bytes, placed.host, machine.memory_bytes, need)
     return tuple(
@@ -53,6 +52,15 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
         for group in placed.groups
         for note in _notes(host, group.estimate, need, f"{', '.join(group.roles)}: GPU {group.first} and on, ")
     )
+
+
+def placed_on(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Placed:
+    """The groups of a workload that names a placement, on `alike` equal hosts; raises InputError."""
+    load = need.workload
+    if load.placement is None:
+        raise ValueError("a workload without placement has one group")
+    hardware = _hardware(gpus, machine, alike)
+    return place(need.job, need.model, hardware, load.layout, load.batch, load.placement)
 
 
 def _notes(host: str, found: Estimate, need: Need, who: str = "") -> tuple[Note, ...]:

@@ -52,11 +52,16 @@ class Threshold(Record):
     promised: tuple[Promise, ...] = ()
 
 
-class ThresholdSet(Record):
-    """The limits that hosts of a kind share."""
+Use = Literal["system", "tmpfs", "serving", "jobs"]
 
-    hosts: tuple[str, ...]
-    rows: tuple[Threshold, ...]
+
+class Reservation(Record):
+    """What one use of a host may take; all together are the host."""
+
+    use: Use
+    memory_bytes: int
+    cores: int = 0
+    gpus: tuple[int, ...] = Field(default=(), description="indices as nvidia-smi counts them")
 
 
 class RoleConfigs(Record):
@@ -108,6 +113,10 @@ class HostPlan(Record):
     reboots: int = Field(ge=0, le=2)
     creates: tuple[str, ...] = Field(default=(), description="sentences: what apply will create")
     erases: tuple[str, ...] = Field(default=(), description="sentences: what apply will erase for good")
+    thresholds: tuple[Threshold, ...] = Field(default=(), description="limits for verify; none for a rehearsal")
+    reservations: tuple[Reservation, ...] = Field(
+        default=(), description="memory, cores and GPUs by use; the last one is what Slurm may give to jobs"
+    )
     expected: Expected | None = Field(default=None, description="GPUs, fabric and services that verify asks for")
 
     @model_serializer(mode="wrap")
@@ -129,9 +138,4 @@ class Plan(Record):
     identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
     hosts: tuple[HostPlan, ...]
     stacks: tuple[Stack, ...] = Field(default=(), description="versions that fit together; each names its hosts")
-    thresholds: tuple[ThresholdSet, ...] = Field(default=(), description="limits for verify; each set names its hosts")
     notes: tuple[Note, ...]
-
-    def limits(self, host: str) -> dict[str, Threshold]:
-        """The limits of `host` by metric, empty for a rehearsal."""
-        return {row.metric: row for item in self.thresholds if host in item.hosts for row in item.rows}

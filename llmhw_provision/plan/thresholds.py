@@ -16,7 +16,7 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.expected import ExpectedGpus
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.derived import derived
-from llmhw_provision.plan.model import HostPlan, Note, Promise, Threshold, ThresholdSet
+from llmhw_provision.plan.model import HostPlan, Note, Promise, Threshold
 from llmhw_provision.site import Site, SiteThreshold
 
 Port = tuple[int, str]
@@ -36,25 +36,22 @@ class _Parts:
 
 def plan_thresholds(
     hosts: tuple[HostPlan, ...], machines: dict[str, Machine], site: Site
-) -> tuple[tuple[ThresholdSet, ...], tuple[Note, ...]]:
-    """The limits of all hosts, hosts with the same limits together, and what site.yaml changed.
+) -> tuple[dict[str, tuple[Threshold, ...]], tuple[Note, ...]]:
+    """The limits of each host by its name, and what site.yaml changed; hosts with the same parts are asked once.
 
     Raises InputError where site.yaml changes a limit that a host does not have, or gives it another unit.
     """
     alike = Counter(_kind(host) for host in hosts)
     known: dict[_Parts, tuple[Threshold, ...]] = {}
-    found: dict[tuple[Threshold, ...], list[str]] = {}
+    found: dict[str, tuple[Threshold, ...]] = {}
     for host in hosts:
         if host.rehearsal:
             continue
         parts = _parts(host, machines[host.name], alike[_kind(host)])
         if parts not in known:
             known[parts] = tuple(_of(parts))
-        rows = _changed(host.name, known[parts], site)
-        if rows:
-            found.setdefault(rows, []).append(host.name)
-    sets = tuple(ThresholdSet(hosts=tuple(hosts_), rows=rows) for rows, hosts_ in found.items())
-    return sets, _notes(site)
+        found[host.name] = _changed(host.name, known[parts], site)
+    return found, _notes(site)
 
 
 def _kind(host: HostPlan) -> tuple[str, int] | None:
@@ -166,6 +163,8 @@ def _drives(host: HostPlan, machine: Machine, members: int) -> tuple[str, ...]:
 
 def _changed(host: str, rows: tuple[Threshold, ...], site: Site) -> tuple[Threshold, ...]:
     """The limits as site.yaml has them."""
+    if not site.thresholds:
+        return rows
     found = {row.metric: row for row in rows}
     for index, change in enumerate(site.thresholds):
         if change.hosts and host not in change.hosts:
