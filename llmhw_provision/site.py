@@ -6,9 +6,12 @@ import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from llmhw_provision.catalogue.loader import sold_machine
 from llmhw_provision.catalogue.thresholds import Unit
 from llmhw_provision.documents import Record
+from llmhw_provision.errors import InputError
 from llmhw_provision.expected import HostExpect
 from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.workload import MemorySize
@@ -49,6 +52,17 @@ def _data_path(value: str) -> str:
     return value
 
 
+def _sold(value: str) -> str:
+    try:
+        sold_machine(value)
+    except InputError as error:
+        raise PydanticCustomError(
+            "value_error", "{message}", {"message": str(error), "hint": error.problems[0].hint}
+        ) from None
+    return value
+
+
+MachineName = Annotated[str, AfterValidator(_sold)]
 HostName = Annotated[str, _matching(_NAME, "ap660-01")]
 Address = Annotated[str, _matching(_ADDRESS, "192.0.2.10")]
 ArrayName = Annotated[str, _matching(_ARRAY, "scratch")]
@@ -66,7 +80,9 @@ class Host(Record):
     port: int = Field(default=22, ge=1, le=65535)
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
-    machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
+    machine: MachineName | None = Field(
+        default=None, description="catalogue machine it was sold as, for example alphapro660"
+    )
     expect: HostExpect | None = Field(default=None, description="what verify holds the host to beyond what is planned")
 
 

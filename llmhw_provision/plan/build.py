@@ -10,6 +10,7 @@ from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionE
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import plan_base
 from llmhw_provision.plan.choice import with_machines
+from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
@@ -33,6 +34,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     kinds: list[type[ProvisionError]] = []
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
     stacks: list[Stack] = []
+    require_consistent(site)
     site, choice = with_machines(need, site, observed)
     notes: list[Note] = [*choice, *override_notes(need.workload, site)]
     hosts = sorted(site.hosts, key=lambda item: item.name)

@@ -9,18 +9,8 @@ from llmhw_provision.plan.model import Plan
 
 _SHOWN = 3  # hosts that are named of many
 _LONG = 100  # characters of a value that are shown
-_NAMES = (
-    "name",
-    "serial",
-    "path",
-    "topic",
-    "metric",
-    "rule",
-    "use",
-    "host",
-    "device",
-    "unit",
-)  # what tells records apart
+# what tells records apart
+_NAMES = ("name", "serial", "path", "topic", "metric", "rule", "use", "host", "device", "unit")
 _SITE = "site"
 _APART = ("hosts", "notes", "stacks", "identity", "schema")  # of a plan: by host, or of no interest
 
