@@ -7,7 +7,8 @@ from llmhw_provision.machine import Machine
 from llmhw_provision.plan.gpu_memory import shrink_hint
 from llmhw_provision.plan.model import Note
 from llmhw_provision.site import Site
-from llmhw_provision.sizing.choice import RULE, Chosen, choose, sold
+from llmhw_provision.sizing.choice import RULE, Chosen, choose, on, sold
+from llmhw_provision.sizing.estimate import Estimate
 from llmhw_provision.sizing.need import Need
 
 _SOURCE = "catalogue/machines.yml, catalogue/tiers.yml; estimate of llmhw-provision size"
@@ -39,10 +40,22 @@ def with_machines(need: Need, site: Site, observed: dict[str, Machine]) -> tuple
     return site.model_copy(update={"hosts": hosts}), (note,)
 
 
+def _offloaded(need: Need, count: int, found: Chosen) -> list[str]:
+    """The cheapest machine that holds the workload with states in host memory, which is not chosen unasked."""
+    if need.workload.layout.offload is not None or need.workload.placement is not None:
+        return []
+    for option in sorted(found.refused, key=lambda item: (item.gpus, item.watts)):
+        tried = on(need, option.candidate, count)
+        if isinstance(tried.found, Estimate) and tried.verdict != "does not fit":
+            what = "all" if tried.found.layout.offload_params else "optimizer"
+            return [f"fits with layout.offload {what} on {tried.cost}"]
+    return []
+
+
 def _nowhere(need: Need, count: int, found: Chosen) -> ProvisionError:
     """What the nearest machine lacks, what would have to shrink on it, and how many machines would do."""
     nearest = found.refused[-1]
-    hints = []
+    hints = _offloaded(need, count, found)
     if need.workload.placement is None and count == 1:
         hints.append(shrink_hint(need, nearest.candidate.hardware))
     more = choose(need, sold(), tuple(number for number in _COUNTS if number > count))

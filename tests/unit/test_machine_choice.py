@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from llmhw_provision.cli import main
 from llmhw_provision.errors import DoesNotFit
+from llmhw_provision.machine import Gpus
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.model import Note
 from llmhw_provision.site import Host
@@ -18,6 +19,7 @@ from llmhw_provision.sizing.layout import best
 from llmhw_provision.sizing.machines import candidate
 from llmhw_provision.sizing.need import need as need_of
 from llmhw_provision.sizing.shrink import _ladders, suggestions
+from llmhw_provision.units import GIB
 from tests.unit.machines import drives, machine, need, site
 
 SERVE = {"job": "serve", "method": "full", "dataset": None}
@@ -73,6 +75,7 @@ def test_what_fits_no_machine_is_refused_with_what_would_have_to_shrink() -> Non
     assert problem.message.startswith(
         "no machine is named, and Llama 3.1 70B fits none of the catalogue: 1 × high tier"
     )
+    assert problem.hint.startswith("fits with layout.offload optimizer on 1 × AlphaPro660: 8 GPUs, 10.2 kW; ")
     assert "fits with method lora instead of full (44.1 GiB" in problem.hint
     assert problem.hint.endswith("; as it is on 4 × high tier: A100 SXM: 32 GPUs, 23.3 kW")
 
@@ -120,9 +123,10 @@ def test_changes_are_combined_where_none_suffices_alone() -> None:
 
 
 def test_the_plan_names_what_must_shrink_on_the_machine_that_is_there() -> None:
+    small = machine(*drives(), memory=64 * GIB).model_copy(update={"gpus": (Gpus(kind="rtx-5090", count=1),)})
     with pytest.raises(DoesNotFit) as caught:
-        build_plan(need(model="llama-3.1-70b", method="full"), site(), {"ga660m-01": machine(*drives())})
-    assert caught.value.problems[0].hint.startswith("fits with method lora instead of full (52.5 GiB of 79.1 GiB")
+        build_plan(need(method="full"), site(), {"ga660m-01": small})
+    assert caught.value.problems[0].hint.startswith("fits with method lora instead of full (23.5 GiB of 31.4 GiB")
 
 
 def run(*arguments: str) -> str:
@@ -141,8 +145,8 @@ def test_size_names_a_machine_where_none_is_asked_about() -> None:
 
 
 def test_size_says_what_must_shrink_on_a_named_machine() -> None:
-    words = ("--model", "llama-3.1-70b", "--job", "sft", "--machine", "ga660m")
-    assert "GA660M holds it with\n  method lora instead of full (52.5 GiB of 79.1 GiB per GPU)" in run(*words)
+    words = ("--model", "llama-3.1-8b", "--job", "sft", "--machine", "a330")
+    assert "A330 holds it with\n  method lora instead of full (23.5 GiB of 31.4 GiB per GPU)" in run(*words)
     assert json.loads(run(*words, "--json"))["shrink"][0]["verdict"] == "fits"
 
 
