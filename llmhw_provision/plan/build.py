@@ -83,9 +83,12 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
 
 def _title(need: Need) -> str:
     load = need.workload
-    if load.serving:
-        return f"{need.model.title}, serve {load.weights}, {load.serving.concurrency} × {load.serving.context} tokens"
-    return f"{need.model.title}, {load.job} {load.method}, {load.batch} × {load.sequence} tokens"
+    server = f"{load.serving.concurrency} × {load.serving.context} tokens" if load.serving else ""
+    if load.job == "serve":
+        return f"{need.model.title}, serve {load.weights}, {server}"
+    text = f"{need.model.title}, {load.job} {load.method}, {load.batch} × {load.sequence} tokens"
+    beside = load.placement is not None and load.placement.serve is not None
+    return f"{text}, beside a server of {load.weights}, {server}" if beside else text
 
 
 def machine_of(host: Host, observed: dict[str, Machine]) -> Machine:

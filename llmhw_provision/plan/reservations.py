@@ -132,7 +132,7 @@ def _served(group: Group) -> Reservation:
 
 
 def _inputs(whole: _Whole) -> tuple[str, ...]:
-    lines = [f"memory {memory(whole.memory)}, {whole.cores} cores on {whole.sockets} sockets, {whole.gpus} GPUs"]
+    lines = [f"memory {memory(whole.memory)}, {whole.cores} cores, {whole.sockets} × socket, {whole.gpus} × GPU"]
     if whole.unseen:
         lines.append(f"page structures {memory(whole.unseen)}: {_STRUCT_PAGE} B for each {_PAGE} B, not yet observed")
     lines.append(f"system: {_PERCENT} % of memory, at least {memory(_LEAST)}, at most half; one core per socket")
