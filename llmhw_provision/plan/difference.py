@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
+
 from llmhw_provision.plan.model import Plan
 
 _SHOWN = 3  # hosts that are named of many
@@ -12,7 +14,7 @@ _LONG = 100  # characters of a value that are shown
 # what tells records apart
 _NAMES = ("name", "serial", "path", "topic", "metric", "rule", "use", "host", "device", "unit")
 _SITE = "site"
-_APART = ("hosts", "notes", "stacks", "identity", "schema")  # of a plan: by host, or of no interest
+_APART = ("hosts", "notes", "stacks", "identity", "format")  # of a plan: by host, or of no interest
 
 Lines = tuple[str, ...]
 
@@ -35,23 +37,34 @@ def _heading(hosts: list[str]) -> str:
 
 def _by_host(plan: Plan) -> dict[str, dict[str, Any]]:
     """What the plan says by host and area; the whole site's under `site`."""
-    data = plan.model_dump(mode="json", by_alias=True)
-    found: dict[str, dict[str, Any]] = {_SITE: {"plan": {k: v for k, v in data.items() if k not in _APART}}}
-    for host in data["hosts"]:
+    whole = {name: _plain(getattr(plan, name)) for name in type(plan).model_fields if name not in _APART}
+    found: dict[str, dict[str, Any]] = {_SITE: {"plan": whole}}
+    for host in (item.model_dump(mode="json") for item in plan.hosts):
         name = host.pop("name")
         roles = host.pop("roles")
-        areas = {"disks": host.pop("disks"), "expected": host.pop("expected", None), "limits": host.pop("thresholds")}
-        areas["reservations"] = host.pop("reservations")
+        areas = {
+            "disks": host.pop("disks"),
+            "expected": host.pop("expected", None),
+            "limits": host.pop("thresholds", []),
+        }
+        areas["reservations"] = host.pop("reservations", [])
         done = {key: host.pop(key) for key in ("creates", "erases")}
         found[name] = {"host": host, **areas, "what apply does": done}
         found[name] |= {f"role {role}": config for role, config in roles.items()}
-    for stack in data["stacks"]:
+    for stack in (item.model_dump(mode="json") for item in plan.stacks):
         for name in stack.pop("hosts"):
             found.setdefault(name, {})["versions"] = stack
-    for note in data["notes"]:
+    for note in (item.model_dump(mode="json") for item in plan.notes):
         name = note.pop("host") or _SITE
         found.setdefault(name, {}).setdefault("reasons", []).append(note)
     return found
+
+
+def _plain(value: Any) -> Any:
+    """Records as mappings, tuples as lists."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _host(old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[str]:
