@@ -228,7 +228,7 @@ def test_text_for_the_terminal() -> None:
 
 def test_an_unreachable_host_is_one_block() -> None:
     assert render_text(UNREACHABLE).splitlines() == [
-        "vm-01   host 0/5   disks 0/4   array 0/15   filesystem 0/16   tmpfs 0/3   COULD NOT RUN   (6.4 s)",
+        "vm-01   access 0/1   COULD NOT RUN   (6.4 s)",
         "",
         "  COULD NOT RUN  vm-01 (192.0.2.1): cannot be reached: refused",
         "        next: check the port",
