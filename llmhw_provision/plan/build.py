@@ -11,6 +11,7 @@ from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import plan_base
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
+from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
@@ -62,6 +63,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         identity="",
         hosts=tuple(item for item, _ in plans),
         stacks=shared(stacks),
+        work=plan_work(machines, need),
         notes=(*(note for _, said in plans for note in said), *notes),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]

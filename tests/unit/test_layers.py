@@ -14,7 +14,7 @@ LEVELS = (
     ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
     ("claims", "plan"),
-    ("inventory", "evidence", "evidence_file"),
+    ("inventory", "launch", "evidence", "evidence_file"),
     ("probes",),
     ("checks", "discover", "first_contact"),
     ("run", "report"),
