@@ -101,7 +101,7 @@ class Placement(Record):
 
 
 _REFERENCE = r"^[a-z0-9][a-z0-9._:/-]{0,200}@sha256:[0-9a-f]{64}$"
-_PATH = r"^(/[A-Za-z0-9_.-]+)+$"
+_PATH = r"^(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+$"
 _FILE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,100}$"
 
 
@@ -113,7 +113,7 @@ class Launch(Record):
     data: str | None = Field(default=None, pattern=_FILE, description="file of samples in the data folder")
     data_format: Literal["alpaca", "sharegpt", "openai"] = Field(default="alpaca", description="of LLaMA-Factory")
     template: str | None = Field(default=None, pattern=_FILE, description="chat template of LLaMA-Factory")
-    reward_model: str | None = Field(default=None, pattern=_PATH, description="ppo: folder of the reward model")
+    reward_model: str | None = Field(default=None, pattern=_PATH, description="ppo, grpo: folder of the reward model")
     steps: int | None = Field(default=None, ge=1, le=10**9, description="optimizer steps; else one pass over dataset")
     learning_rate: float | None = Field(default=None, gt=0, lt=1)
     save_every: int | None = Field(default=None, ge=1, le=10**9, description="steps from checkpoint to checkpoint")
