@@ -57,6 +57,10 @@ def _problems(setup: Setup) -> list[Problem]:
         )
     if setup.job.optimizer not in ("adamw", "sgd"):
         found.append(Problem(f"megatron: no arguments for optimizer {setup.job.optimizer}", "use adamw or sgd"))
+    if _evened(setup) is None:
+        stages = setup.layout.pp * setup.layout.vpp
+        text = f"megatron: {model.layers} layers, embedding and loss do not divide by {stages} pipeline chunks"
+        found.append(Problem(text, f"write layout: {{pp: …}}, a divisor of {model.layers} or {model.layers + 2}"))
     if setup.steps is None:
         hint = "write launch: {steps: 10000}, or dataset: {size: …} for one pass"
         found.append(
@@ -87,9 +91,21 @@ def _spread(setup: Setup) -> list[Setting]:
     if of.vpp > 1:
         rule = f"{of.vpp} model chunks per stage: interleaved schedule"
         found.append(_of(_TRAINING, "num-virtual-stages-per-pipeline-rank", of.vpp, rule))
+    for name in _evened(setup) or ():
+        rule = f"{setup.need.model.layers} layers do not divide by {of.pp} stages: it counts as a layer"
+        found.append(_of(_TRAINING, f"account-for-{name}-in-pipeline-split", True, rule))
     if of.cp > 1:
         found.append(_of(_TRAINING, "cp-comm-type", "p2p", "ring attention: keys and values go round"))
     return found
+
+
+def _evened(setup: Setup) -> tuple[str, ...] | None:
+    """What must count as a layer beside the layers so that all stages hold as many; None when nothing helps."""
+    layers, chunks = setup.need.model.layers, setup.layout.pp * setup.layout.vpp
+    for names in ((), ("loss",), ("embedding", "loss")):
+        if (layers + len(names)) % chunks == 0:
+            return names
+    return None
 
 
 def _architecture(setup: Setup) -> list[Setting]:
