@@ -40,7 +40,7 @@ def _serves(name: FrameworkName) -> bool:
 def _default(setup: Setup) -> FrameworkName:
     if not setup.job.trains or "serving" in setup.work.roles:
         return "vllm"
-    if setup.layout.sharder == "megatron":
+    if setup.layout.sharder == "megatron" and setup.need.workload.job in _JOBS["megatron"]:
         return "megatron"
     return {"pretrain": "accelerate", "grpo": "trl"}.get(setup.need.workload.job, "llamafactory")  # type: ignore[return-value]
 

@@ -151,7 +151,10 @@ def copy_checkpoints(setup: Setup, framework: FrameworkName) -> LaunchFile:
         "}",
         "stop=",
         "trap 'stop=1' TERM",
-        f'while [ -z "$stop" ]; do copy -mmin +1; sleep {seconds} & wait "$!"; done',
+        'while [ -z "$stop" ]; do',
+        "  copy -mmin +1",
+        f'  for _ in {{1..{seconds}}}; do [ -n "$stop" ] || sleep 1; done',
+        "done",
         "copy",
     ]
     rule = "seconds between looks for finished checkpoints; a look costs one listing"

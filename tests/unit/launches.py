@@ -73,7 +73,7 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
             "job": "pretrain",
             "sequence": 8192,
             "batch": 2048,
-            "layout": {"tp": 8, "pp": 16, "cp": 1},
+            "layout": {"tp": 8, "pp": 16, "cp": 1, "zero": 1, "micro_batch": 1},
             "launch": {"steps": 100_000},
             "checkpoints": {"keep": 3},
         },
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
 }
 
 
-def site(machine: str, hosts: int) -> Site:
+def site(machine: str, hosts: int, **software: Any) -> Site:
     """A site of equal machines of the catalogue, with Slurm where there are several."""
     data = {
         "schema": 1,
@@ -148,7 +148,7 @@ def site(machine: str, hosts: int) -> Site:
             }
             for number in range(hosts)
         ],
-        "software": {"distro": "ubuntu2404", "slurm": hosts > 1},
+        "software": {"distro": "ubuntu2404", "slurm": hosts > 1, **software},
     }
     return check(data, Site, path=Path("site.yaml"))
 
@@ -159,9 +159,9 @@ def need(load: dict[str, Any]) -> Need:
     return need_of(workload, resolve_model(workload.model))
 
 
-def planned(machine: str, hosts: int, load: dict[str, Any]) -> tuple[Plan, Need, Site]:
-    """Plan, need and site."""
-    found, place = need(load), site(machine, hosts)
+def planned(machine: str, hosts: int, load: dict[str, Any], **software: Any) -> tuple[Plan, Need, Site]:
+    """Plan, need and site; `software` is what site.yaml says there."""
+    found, place = need(load), site(machine, hosts, **software)
     return build_plan(found, place, {}), found, place
 
 

@@ -25,5 +25,8 @@ copy() {
 }
 stop=
 trap 'stop=1' TERM
-while [ -z "$stop" ]; do copy -mmin +1; sleep 30 & wait "$!"; done
+while [ -z "$stop" ]; do
+  copy -mmin +1
+  for _ in {1..30}; do [ -n "$stop" ] || sleep 1; done
+done
 copy
