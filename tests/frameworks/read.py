@@ -39,14 +39,17 @@ def deepspeed(folder: Path, world: int) -> dict[str, Any]:
         "accumulation": config.gradient_accumulation_steps,
         "stage": int(zero.stage),
         "bf16": config.bfloat16_config.enabled,
-        "optimizer": zero.offload_optimizer
-        and [zero.offload_optimizer.device.value, str(zero.offload_optimizer.nvme_path)],
-        "params": zero.offload_param and [zero.offload_param.device.value, str(zero.offload_param.nvme_path)],
+        "optimizer": _device(zero.offload_optimizer),
+        "params": _device(zero.offload_param),
         "quantised": [zero.zero_quantized_weights, zero.zero_quantized_gradients],
         "experts": config.expert_parallel_config.autoep_size,
         "preset": config.expert_parallel_config.preset_model,
         "aio": config.aio_config,
     }
+
+
+def _device(offload: Any) -> list[str] | None:
+    return [str(getattr(offload.device, "value", offload.device)), str(offload.nvme_path)] if offload else None
 
 
 def accelerate(folder: Path, _: int) -> dict[str, Any]:
