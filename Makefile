@@ -41,7 +41,7 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 	PATH="$(abspath $(BIN)):$$PATH" ANSIBLE_HOME=.ansible $(BIN)/ansible-lint --offline --profile production roles playbooks
 
 unit: setup ## everything that needs no machine
-	$(BIN)/pytest -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
+	$(BIN)/pytest -n auto --dist loadfile -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
 
 wheel: setup ## the wheel in empty environments; locks and environments with real uv
 	$(BIN)/pytest tests/packaging
@@ -76,6 +76,7 @@ bench: box ## figures for docs/measurements
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.apply
 	$(BIN)/python -m benchmarks.fleet
+	$(BIN)/python -m benchmarks.verify_fleet
 
 clean: ## stop and remove whatever a killed run left behind
 	$(BIN)/python -m tests.rehearsal clean

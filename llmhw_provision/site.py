@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from llmhw_provision.documents import Record
+from llmhw_provision.expected import HostExpect
 from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.workload import MemorySize
 
@@ -65,6 +66,7 @@ class Host(Record):
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
     machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
+    expect: HostExpect | None = Field(default=None, description="what verify holds the host to beyond what is planned")
 
 
 class Jump(Record):

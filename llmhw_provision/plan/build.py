@@ -98,6 +98,7 @@ def _host(
     base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
     storage = plan_storage(host.name, machine, site.storage, need)
     python = plan_environments(host.name, stack, site, storage.nvme_raid0)
+    expected, expected_notes = expected_of(host, machine)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -122,10 +123,11 @@ def _host(
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
             creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
             erases=storage.erases,
-            expected=expected_of(machine),
+            expected=expected,
         ),
         (
             *notes,
+            *expected_notes,
             *base.notes,
             *tuning.notes,
             *storage.notes,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from llmhw_provision.documents import Record
-from llmhw_provision.plan.expected import Expected
+from llmhw_provision.expected import Expected
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig

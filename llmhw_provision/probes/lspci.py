@@ -74,6 +74,8 @@ def parse(raw: bytes) -> tuple[Function, ...]:
             raise unreadable(_TOOL, line)
     if not found:
         raise unreadable(_TOOL, "", "no PCI function")
+    if len({function.address for function in found}) != len(found):
+        raise unreadable(_TOOL, found[0].address, "listed twice")
     for function in found:
         if bool(function.speed) != bool(function.width):
             raise unreadable(_TOOL, f"{function.address} LnkSta {function.speed} {function.width}")
@@ -94,7 +96,7 @@ def _detail(function: Function, line: str) -> None:
             function.remarks = (speed[2] or "", width[2] or "")
     elif words.startswith("Kernel driver in use: "):
         function.driver = words.partition(": ")[2]
-    elif words.startswith("NUMA node: ") and words[11:].isdigit():
+    elif words.startswith("NUMA node: ") and words[11:].isdecimal():
         function.numa = int(words[11:])
     elif words.startswith("ACSCtl:"):
         function.acs = re.findall(r"(\w+)\+", words)

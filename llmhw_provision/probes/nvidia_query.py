@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import unreadable
-from llmhw_provision.probes.screen import absent, broken, common, screen, shows
+from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 COMMAND = Command("nvidia-smi-q", ("nvidia-smi", "-q"), 90)
 _TOOL = "nvidia-smi -q"
@@ -86,7 +86,12 @@ for _fact, _path in {
     "hw_power_brake_slowdown": ("HW Slowdown", "HW Power Brake Slowdown"),
 }.items():
     _FACTS[_fact] = tuple((_head, *_path) for _head in _REASONS)
+_SWITCHES = frozenset(_FACTS) & {"sw_power_cap", "sw_thermal_slowdown", "hw_slowdown", "hw_thermal_slowdown"}
+_SWITCHES |= {"hw_power_brake_slowdown"}
 _UNIT = re.compile(r"^(-?\d+(?:\.\d+)?)(?: ?(?:MiB|W|C|x|bank\(s\)))?$")
+_MEASURED = re.compile(
+    r"_(?:w|c|mib)$|^pcie_|^retired_(?:sbe|dbe)$|^remap_(?:un)?correctable$|_(?:volatile|aggregate)$"
+)
 _VERSIONS = (
     ("Driver Version", "driver"),
     ("KMD Version", "driver"),
@@ -104,6 +109,7 @@ class Query:
     driver: dict[str, str]
     gpus: dict[str, dict[Path, str]]
     whole: bool
+    corrupted: tuple[str, ...] = ()  # GPUs with a damaged infoROM
 
 
 def parse(raw: bytes) -> Query:
@@ -112,7 +118,8 @@ def parse(raw: bytes) -> Query:
     gpus: dict[str, dict[Path, str]] = {}
     path: list[tuple[int, str]] = []
     elided = False
-    for line in screen(_TOOL, raw):
+    text, corrupted = inforom(screen(_TOOL, raw))
+    for line in text:
         gpu, pair = _GPU.match(line), _PAIR.match(line)
         if not line.strip() or _BANNER.match(line):
             continue
@@ -122,7 +129,7 @@ def parse(raw: bytes) -> Query:
             if gpu[1] in gpus:
                 raise unreadable(_TOOL, line, "the GPU is listed twice")
             gpus[gpu[1]], path = {}, []
-        elif pair and not pair[1] and not gpus:
+        elif pair and not pair[1] and not gpus and not line.startswith("GPU "):
             driver[pair[2]] = pair[3]
         elif line.startswith("    "):
             _keep(gpus.setdefault("", {}) if not gpus else gpus[list(gpus)[-1]], path, line, pair)
@@ -131,7 +138,7 @@ def parse(raw: bytes) -> Query:
     if not gpus:
         raise unreadable(_TOOL, raw.decode("utf-8", "replace")[:80], "no GPU")
     _complete(driver, gpus, elided)
-    return Query(driver, gpus, not elided)
+    return Query(driver, gpus, not elided, tuple(corrupted))
 
 
 def _keep(values: dict[Path, str], path: list[tuple[int, str]], line: str, pair: re.Match[str] | None) -> None:
@@ -148,7 +155,7 @@ def _keep(values: dict[Path, str], path: list[tuple[int, str]], line: str, pair:
 
 def _complete(driver: dict[str, str], gpus: dict[str, dict[Path, str]], elided: bool) -> None:
     announced = driver.get("Attached GPUs", "")
-    if announced and (not announced.isdigit() or (not elided and int(announced) != len(gpus))):
+    if announced and (not announced.isdecimal() or (not elided and int(announced) != len(gpus))):
         raise unreadable(_TOOL, f"Attached GPUs: {announced}", f"{len(gpus)} listed: cut off")
     if elided or not driver:
         return
@@ -160,11 +167,14 @@ def _complete(driver: dict[str, str], gpus: dict[str, dict[Path, str]], elided: 
 
 
 def _value(fact: str, said: str) -> object:
+    """The value of a fact; raises ProbeError where a number, or whether something is active, is said in other words."""
     if absent(said) and said.lower() != "none":
         return None if fact in _N_A_IS_NONE else "N/A"
     match = _UNIT.match(said)
     if match and fact not in _TEXT_FACTS:
         return float(match[1]) if "." in match[1] else int(match[1])
+    if _MEASURED.search(fact) or (fact in _SWITCHES and said not in ("Active", "Not Active")):
+        raise unreadable(_TOOL, f"{fact}: {said}")
     return said
 
 
@@ -198,6 +208,8 @@ def facts(raw: bytes) -> dict[str, object]:
     each = {bus: _facts_of(values) for bus, values in found.gpus.items()}
     for fact in dict.fromkeys(name for known, _ in each.values() for name in known):
         facts[fact] = common({bus: known[fact] for bus, (known, _) in each.items() if fact in known})
+    if found.corrupted:
+        facts |= {"inforom_corrupted": list(found.corrupted), "error": "inforom_corrupted", "verdict": "fail"}
     unread = {bus: names for bus, (_, names) in each.items() if names}
     if unread:
         facts["unreadable"] = unread

@@ -10,11 +10,11 @@ import llmhw_provision
 PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
-    ("errors", "units", "documents", "content"),
+    ("errors", "units", "documents", "content", "expected"),
     ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
     ("claims", "plan"),
-    ("inventory", "launch", "evidence", "evidence_file"),
+    ("inventory", "launch", "evidence", "evidence_file", "evidence_archive"),
     ("probes",),
     ("checks", "discover", "first_contact"),
     ("run", "report"),
