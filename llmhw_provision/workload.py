@@ -26,6 +26,7 @@ LossName = Literal[
 RecomputeName = Literal["none", "selective", "selective-op", "full"]
 SharderName = Literal["ddp", "deepspeed", "fsdp", "megatron"]
 OffloadName = Literal["none", "optimizer", "all"]
+FrameworkName = Literal["llamafactory", "trl", "accelerate", "megatron", "vllm", "tgi", "tensorrt-llm", "triton"]
 
 
 class Dataset(Record):
@@ -99,6 +100,30 @@ class Placement(Record):
     colocated: bool = Field(default=False, description="ppo, grpo: all of them on all GPUs, in turn")
 
 
+_REFERENCE = r"^[a-z0-9][a-z0-9._:/-]{0,200}@sha256:[0-9a-f]{64}$"
+_PATH = r"^(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+$"
+_FILE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,100}$"
+
+
+class Launch(Record):
+    """What the files that start the work say beyond the layout. What is left out is chosen."""
+
+    framework: FrameworkName | None = Field(default=None, description="whose files are written")
+    model_path: str | None = Field(default=None, pattern=_PATH, description="folder with the model; below the project")
+    data: str | None = Field(default=None, pattern=_FILE, description="file of samples in the data folder")
+    data_format: Literal["alpaca", "sharegpt", "openai"] = Field(default="alpaca", description="of LLaMA-Factory")
+    template: str | None = Field(default=None, pattern=_FILE, description="chat template of LLaMA-Factory")
+    reward_model: str | None = Field(default=None, pattern=_PATH, description="ppo, grpo: folder of the reward model")
+    steps: int | None = Field(default=None, ge=1, le=10**9, description="optimizer steps; else one pass over dataset")
+    learning_rate: float | None = Field(default=None, gt=0, lt=1)
+    save_every: int | None = Field(default=None, ge=1, le=10**9, description="steps from checkpoint to checkpoint")
+    zero_plus_plus: bool = Field(default=False, description="ZeRO++: quantised weights and gradients on the wire")
+    one_bit: bool = Field(default=False, description="1-bit Adam of DeepSpeed")
+    port: int = Field(default=8000, ge=1024, le=65535, description="of a server")
+    listen: Literal["loopback", "all"] = Field(default="loopback", description="all: only with a key")
+    image: str | None = Field(default=None, pattern=_REFERENCE, description="container image by digest: NAME@sha256:…")
+
+
 def _placement(value: object) -> object:
     """`split`, `colocated` or `actor=4,critic=2,rollout=2` beside the mapping itself."""
     if not isinstance(value, str):
@@ -133,3 +158,4 @@ class Workload(Record):
     )
     dataset: Dataset | None = None
     checkpoints: Checkpoints = Checkpoints()
+    launch: Launch = Launch()

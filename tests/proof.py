@@ -100,6 +100,20 @@ PROOFS = {
             "tests/roles/cpu_packages.py",
         ),
     ),
+    "frameworks": Proof(
+        tests=("tests/frameworks/test_launch_files.py",),
+        covers=(
+            "llmhw_provision/launch",
+            "llmhw_provision/plan/layouts.py",
+            "llmhw_provision/plan/work.py",
+            "llmhw_provision/sizing/layout.py",
+            "llmhw_provision/sizing/legal.py",
+            "llmhw_provision/workload.py",
+            *(f"locks/{name}.txt" for name in ("serve-cpu", "train-lf-cpu", "train-hf")),
+            "tests/frameworks",
+            "tests/unit/launches.py",
+        ),
+    ),
     "apply-faults": Proof(
         tests=("tests/roles/test_apply_faults_long.py", "tests/roles/test_source_cases.py"),
         covers=(

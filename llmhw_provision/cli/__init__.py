@@ -20,6 +20,7 @@ _VERBS = {
     "matrix": "which versions fit together, and why",
     "discover": "read the site's machines into observed/<host>.json",
     "plan": "decide everything; write plan.json and the inventory",
+    "launch": "print or write the files that start the work",
     "apply": "carry the plan out on the machines",
     "runs": "list earlier runs, show how one ended",
     "verify": "check the machines against the plan",

@@ -13,6 +13,7 @@ from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
+from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.overrides import override_notes
 from llmhw_provision.plan.purchase import catalogue_machine
@@ -75,6 +76,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
             for item in planned
         ),
         stacks=shared(stacks),
+        work=plan_work(machines, need),
         notes=(*(note for _, said in plans for note in said), *notes, *reserved, *changed),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]

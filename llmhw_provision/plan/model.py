@@ -13,6 +13,7 @@ from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsCo
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
+from llmhw_provision.plan.work import Work
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 
@@ -138,4 +139,5 @@ class Plan(Record):
     identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
     hosts: tuple[HostPlan, ...]
     stacks: tuple[Stack, ...] = Field(default=(), description="versions that fit together; each names its hosts")
+    work: tuple[Work, ...] = Field(default=(), description="which GPUs do what, in which layout; one entry per group")
     notes: tuple[Note, ...]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from operator import itemgetter
 
 from llmhw_provision.errors import InputError
@@ -220,6 +221,7 @@ def search(space: Space, count: int = 1) -> Found:
     return Found(tuple(found), at_work.legal, at_work.estimated)
 
 
+@lru_cache(maxsize=64)
 def best(job: Job, model: Architecture, hardware: Hardware, given: Parallel, batch: int) -> Estimate:
     """The layout to choose; raises InputError when no layout is possible with what is given."""
     return search(Space(job, model, hardware, given, batch)).ranked[0].estimate

@@ -16,6 +16,7 @@ from llmhw_provision.workload import Workload
 CHECKPOINT = "BLOOM 176B checkpoints of 2.3 TB, BigScience 2022, arXiv 2211.05100: weights and optimizer states"
 
 _SERVED = {"tp", "pp", "cp", "ep"}  # of the layout, what a server takes too
+_WHOLE = ("llamafactory", "trl", "accelerate")
 _OFF = (None, False, 0, "none")
 
 
@@ -33,6 +34,7 @@ class Need:
 
 def need(workload: Workload, model: Architecture) -> Need:
     """What `workload` needs of storage; raises InputError when serving is asked for without its figures."""
+    workload = _as_framework_divides(workload)
     job = job_of(workload)
     base = frozen_weights(model, Layout(), "only", format_of(model, job.weights))  # QLoRA quantises as it loads
     saved = checkpoint(model, job) if job.trains else None
@@ -43,6 +45,17 @@ def need(workload: Workload, model: Architecture) -> Need:
         dataset=workload.dataset.size if workload.dataset else 0,
     )
     return Need(workload, model, job, saved, storage, workload.dataset.hot or 0 if workload.dataset else 0)
+
+
+def _as_framework_divides(workload: Workload) -> Workload:
+    """The workload with what its framework fixes of a layout: trainers of Hugging Face divide by ZeRO and FSDP only."""
+    fixed: dict[str, object] = {}
+    if workload.launch.framework in _WHOLE:
+        fixed = {"tp": 1, "pp": 1, "cp": 1, "ep": 1}
+    elif workload.launch.framework == "megatron":
+        fixed = {"sharder": "megatron"}
+    left = {name: value for name, value in fixed.items() if getattr(workload.layout, name) is None}
+    return workload.model_copy(update={"layout": workload.layout.model_copy(update=left)}) if left else workload
 
 
 def _require_serving(workload: Workload) -> None:

@@ -14,7 +14,7 @@ LEVELS = (
     ("catalogue", "model", "workload", "site_base", "site", "machine", "connection"),
     ("sizing",),
     ("claims", "plan"),
-    ("inventory", "evidence", "evidence_file", "evidence_archive"),
+    ("inventory", "launch", "evidence", "evidence_file", "evidence_archive"),
     ("probes",),
     ("checks", "discover", "first_contact"),
     ("run", "report"),

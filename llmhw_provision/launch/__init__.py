@@ -1,0 +1,1 @@
+"""The files that start the work, from the plan and its layout."""
