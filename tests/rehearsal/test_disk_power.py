@@ -26,6 +26,12 @@ def customer(machine: Machine, play: Play) -> str:
     return found
 
 
+# Found before the real one; so that the power goes before mkfs has begun, however fast the machine is.
+WAITING = r"""sudo sh -c '
+printf "#!/bin/sh\nsleep 30\nexec /usr/sbin/mkfs.xfs \"\$@\"\n" > /usr/local/sbin/mkfs.xfs
+chmod 755 /usr/local/sbin/mkfs.xfs'"""
+
+
 @pytest.mark.parametrize(
     ("line", "first"),
     [("make an XFS", ["make"]), ("record array", [])],
@@ -34,6 +40,8 @@ def customer(machine: Machine, play: Play) -> str:
 def test_the_power_goes(play: Play, customer: str, line: str, first: list[str]) -> None:
     machine = play.machine
     machine.run(EMPTY)
+    if first:
+        machine.run(WAITING)
     machine.run("sync")
     follow = "sudo " + SENTENCES.format(module="nvme_raid0")
     ssh = ["ssh", "-F", str(machine.ssh_config), Machine.alias, follow]
@@ -49,6 +57,7 @@ def test_the_power_goes(play: Play, customer: str, line: str, first: list[str]) 
         assert running.wait(timeout=300) != 0, "the run came to its end before the power went"
     machine.start()
     machine.run('test -z "$(findmnt -n /proving)"')
+    machine.run("sudo rm -f /usr/local/sbin/mkfs.xfs")
     assert finished(play, customer)[: len(first)] == first
 
 
