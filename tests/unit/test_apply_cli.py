@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from llmhw_provision.cli import apply as verb
+from llmhw_provision.cli.plan import make_plan
 from llmhw_provision.documents import dump_json, write_atomic
 from llmhw_provision.errors import InputError
 from llmhw_provision.inventory import write_inventory
-from llmhw_provision.plan.build import build_plan
 from llmhw_provision.run import orders, text
 from llmhw_provision.run.command import Choice
 from tests.unit import machines
@@ -56,7 +56,7 @@ def test_a_plan_that_the_files_no_longer_give_is_refused(tmp_path: Path) -> None
     (tmp_path / "site.yaml").write_text(dump_json(machines.site()))
     observed = machines.machine(*machines.drives())
     write_atomic(tmp_path / "observed" / "ga660m-01.json", dump_json(observed))
-    made = build_plan(machines.need(), machines.site(), {"ga660m-01": observed})
+    made = make_plan(tmp_path)
     write_atomic(tmp_path / "plan.json", dump_json(made))
     write_inventory(made, tmp_path / "inventory")
     verb.refuse_outdated(orders.prepare(tmp_path, choice=Choice()))
