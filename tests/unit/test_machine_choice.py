@@ -153,7 +153,7 @@ def test_size_says_what_must_shrink_on_a_named_machine() -> None:
 def test_what_the_files_fix_is_noted_by_its_path_and_value() -> None:
     plan = build_plan(
         need(layout={"tp": 2}, training={"rank": 32}),
-        site(scratch={"mount": "/data"}, trim="never"),
+        site(scratch={"mount": "/data"}, trim="never", max_wear_percent=90),
         {"ga660m-01": machine(*drives())},
     )
     notes = {note.source: note for note in plan.notes if note.rule.endswith("fixes is not chosen")}
