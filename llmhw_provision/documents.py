@@ -149,7 +149,7 @@ def _explained(item: Any, items: list[Any]) -> bool:
 
 def _problem(path: Path, model: type[BaseModel], item: Any) -> Problem:
     loc = tuple(part for part in item["loc"] if isinstance(part, int) or not part.startswith("function-"))
-    where = f"{path}: {_dotted(loc)}" if loc else f"{path}:"
+    where = f"{path}: {_dotted(loc)}" if loc else str(path)
     kind = item["type"]
     if kind == "extra_forbidden":
         names = _names(model, loc[:-1])

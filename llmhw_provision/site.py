@@ -6,8 +6,12 @@ import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from llmhw_provision.catalogue.loader import sold_machine
+from llmhw_provision.catalogue.thresholds import Unit
 from llmhw_provision.documents import Record
+from llmhw_provision.errors import InputError
 from llmhw_provision.expected import HostExpect
 from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.workload import MemorySize
@@ -48,6 +52,17 @@ def _data_path(value: str) -> str:
     return value
 
 
+def _sold(value: str) -> str:
+    try:
+        sold_machine(value)
+    except InputError as error:
+        raise PydanticCustomError(
+            "value_error", "{message}", {"message": str(error), "hint": error.problems[0].hint}
+        ) from None
+    return value
+
+
+MachineName = Annotated[str, AfterValidator(_sold)]
 HostName = Annotated[str, _matching(_NAME, "ap660-01")]
 Address = Annotated[str, _matching(_ADDRESS, "192.0.2.10")]
 ArrayName = Annotated[str, _matching(_ARRAY, "scratch")]
@@ -65,7 +80,9 @@ class Host(Record):
     port: int = Field(default=22, ge=1, le=65535)
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
-    machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
+    machine: MachineName | None = Field(
+        default=None, description="catalogue machine it was sold as, for example alphapro660"
+    )
     expect: HostExpect | None = Field(default=None, description="what verify holds the host to beyond what is planned")
 
 
@@ -225,6 +242,17 @@ class Prices(Record):
         return self
 
 
+class SiteThreshold(Record):
+    """A limit of this site instead of the table's."""
+
+    metric: str = Field(min_length=1, max_length=80, description="as plan --explain names it")
+    hosts: tuple[HostName, ...] = Field(default=(), description="default: every host")
+    warn: float | None = Field(default=None, ge=0)
+    fail: float = Field(ge=0)
+    unit: Unit = Field(description="must be the limit's own")
+    reason: str = Field(min_length=3, max_length=300, description="shown wherever the limit is")
+
+
 class Site(Record):
     """site.yaml."""
 
@@ -236,6 +264,7 @@ class Site(Record):
     software: SoftwareChoices = SoftwareChoices()
     site_base: SiteBase = SiteBase()
     host_tuning: SiteTuning = SiteTuning()
+    thresholds: tuple[SiteThreshold, ...] = Field(default=(), description="limits that replace those of the table")
     prices: Prices | None = Field(default=None, description="shown by compare")
 
     @model_validator(mode="after")
@@ -251,4 +280,13 @@ class Site(Record):
         for index, consent in enumerate(self.storage.wipe):
             if consent.host not in known:
                 raise ValueError(f"storage.wipe[{index}].host {consent.host!r} is not one of the hosts")
+        limits: set[tuple[str, str]] = set()
+        for index, limit in enumerate(self.thresholds):
+            stranger = next((name for name in limit.hosts if name not in known), None)
+            if stranger is not None:
+                raise ValueError(f"thresholds[{index}].hosts: {stranger!r} is not one of the hosts")
+            concerned = {(limit.metric, name) for name in limit.hosts or known}
+            if limits & concerned:
+                raise ValueError(f"thresholds[{index}]: {limit.metric} has a limit above for the same host")
+            limits |= concerned
         return self

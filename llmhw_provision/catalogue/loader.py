@@ -192,6 +192,11 @@ def find(table: str, name: str, kind: type[Entry]) -> Entry:
     return check(_record(table, key), kind, path=Path(f"catalogue/{table}.yml#{key}"))
 
 
+def sold_machine(name: str) -> MachineKind:
+    """The machine or tier `name`; raises InputError naming the nearest machine."""
+    return find("tiers" if name in names("tiers") else "machines", name, MachineKind)
+
+
 @cache
 def _spellings(table: str) -> dict[str, str]:
     """Every name by which a record is found, in lower case: its own, its repository, its aliases."""

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from llmhw_provision.catalogue.loader import Gpu, MachineKind, find, names
+from llmhw_provision.catalogue.loader import MachineKind, find, names
 from llmhw_provision.cli.size_layouts import heading
 from llmhw_provision.cli.trust import data as trust_data
 from llmhw_provision.cli.trust import doubts, notes
-from llmhw_provision.cli.workload_options import job_options, machine_hardware, read_need
+from llmhw_provision.cli.workload_options import job_options, read_need
 from llmhw_provision.documents import check, read
 from llmhw_provision.errors import InputError
 from llmhw_provision.site import Prices, Site
-from llmhw_provision.sizing.cards import card_of
-from llmhw_provision.sizing.compare import Candidate, Choice, compare
-from llmhw_provision.sizing.estimate import Hardware
+from llmhw_provision.sizing.compare import Choice, compare
 from llmhw_provision.sizing.layout import describe
+from llmhw_provision.sizing.machines import TABLES, candidate, nearest, without_offload
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.units import memory
-from llmhw_provision.workload import Parallel
-
-_TABLES = ("machines", "tiers", "gpus")
-_SWITCHED, _BARE = 8, 4  # GPUs of a host where only the GPU is named: one NVSwitch board, four PCIe slots
 
 
 @click.command("compare")
@@ -48,44 +42,17 @@ def command(
     **options: Any,
 ) -> None:
     """A workload over machines and tiers: on how few GPUs it fits, then what that draws. Offloads only when asked."""
-    need = _without_offload(read_need(folder, options))
+    need = without_offload(read_need(folder, options))
     known = _prices(folder, prices, currency)
-    candidates = tuple(_candidate(name) for name in over or (*names("machines"), *names("tiers")))
+    candidates = tuple(candidate(name) for name in over or (*names("machines"), *names("tiers")))
     found = compare(need, candidates, most_hosts=nodes)
-    kinds = tuple(find(table, name, MachineKind) for table in _TABLES[:2] for name in names(table))
+    kinds = tuple(find(table, name, MachineKind) for table in TABLES[:2] for name in names(table))
     used = tuple(kind for kind in kinds if any(kind.title == item.title for item in candidates))
     doubted = doubts(need.workload.model, used, [item.hardware for item in candidates])
     if as_json:
         click.echo(_json(need, found, known, trust_data(doubted)))
     else:
         click.echo("\n".join([*_screen(need, found, known), *notes(doubted)]))
-
-
-def _without_offload(need: Need) -> Need:
-    """What is left out is chosen without offloading: fewer GPUs at a fraction of the speed are no bargain."""
-    if not need.job.trains or need.workload.layout.offload is not None:
-        return need
-    layout = Parallel.model_validate({**need.workload.layout.model_dump(exclude_unset=True), "offload": "none"})
-    return Need(**{**need.__dict__, "workload": need.workload.model_copy(update={"layout": layout})})
-
-
-def _candidate(name: str) -> Candidate:
-    """The machine, tier or GPU called `name`; raises InputError naming the nearest."""
-    for table in ("machines", "tiers"):
-        if name in names(table):
-            kind = find(table, name, MachineKind)
-            return Candidate(name, kind.title, machine_hardware(kind))
-    if name in names("gpus"):
-        gpu = find("gpus", name, Gpu)
-        count = _SWITCHED if gpu.nvswitch else _BARE
-        return Candidate(name, gpu.title, Hardware(card_of(gpu, name), count))
-    raise InputError(f"{name[:60]!r} is no machine, tier or GPU of the catalogue", _nearest(name))
-
-
-def _nearest(name: str) -> str:
-    every = [known for table in _TABLES for known in names(table)]
-    near = difflib.get_close_matches(name.lower(), every, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(every)}"
 
 
 def _prices(folder: Path | None, given: tuple[str, ...], currency: str | None) -> Prices | None:
@@ -102,9 +69,9 @@ def _prices(folder: Path | None, given: tuple[str, ...], currency: str | None) -
         each[name] = int(amount)
     if not each:
         return None
-    unknown = [name for name in each if not any(name in names(table) for table in _TABLES)]
+    unknown = [name for name in each if not any(name in names(table) for table in TABLES)]
     if unknown:
-        raise InputError(f"price of {unknown[0][:60]!r}: not in the catalogue", _nearest(unknown[0]))
+        raise InputError(f"price of {unknown[0][:60]!r}: not in the catalogue", nearest(unknown[0]))
     if site and currency not in (None, site.currency):
         raise InputError(f"--currency {currency} contradicts {site.currency} in site.yaml")
     return check({"currency": currency or (site.currency if site else ""), "each": each}, Prices, path=Path("prices"))

@@ -12,6 +12,7 @@ import click
 from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.catalogue.software import Modules, Software, Supported, software
 from llmhw_provision.cli.plan import read_site
+from llmhw_provision.cli.versions_text import explained
 from llmhw_provision.documents import check
 from llmhw_provision.errors import InputError, Problem, ProvisionError
 from llmhw_provision.plan.build import machine_of
@@ -19,7 +20,7 @@ from llmhw_provision.plan.findings import Request
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.request import host_request, request_of
 from llmhw_provision.plan.resolve import resolve
-from llmhw_provision.plan.stack import Choice, Stack
+from llmhw_provision.plan.stack import Stack
 from llmhw_provision.site import SoftwareChoices
 from llmhw_provision.workload import JobName
 
@@ -55,7 +56,7 @@ def command(day: str | None, checks: bool, as_json: bool, folder: Path | None, *
     if as_json:
         click.echo(_json([stack.model_dump(mode="json") for stack in stacks]))
     else:
-        click.echo("\n\n".join(_explained(stack) for stack in stacks))
+        click.echo("\n\n".join(explained(stack) for stack in stacks))
     return 0
 
 
@@ -121,28 +122,6 @@ def _check(day: datetime.date, as_json: bool) -> int:
 
 def _json(data: object) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False)
-
-
-def _explained(stack: Stack) -> str:
-    lines = [f"{', '.join(stack.hosts)} · {stack.distro} {stack.architecture} · {stack.gpu or 'no GPU'}"]
-    for choice in stack.choices:
-        lines.append(f"  {choice.topic:<20}{choice.choice}")
-        lines += [f"{'':22}{text}" for text in _details(choice)]
-    lines += [f"  warning             {text}" for text in stack.warnings]
-    return "\n".join(lines)
-
-
-def _details(choice: Choice) -> list[str]:
-    lines = [choice.rule]
-    lines += [f"installs {', '.join(str(item) for item in choice.packages)}"] if choice.packages else []
-    lines += [f"enables {choice.stream}"] if choice.stream else []
-    lines += [f"needs {', '.join(choice.needs)}"] if choice.needs else []
-    lines += [f"kept by {choice.lock}"] if choice.lock else []
-    lines += [f"loads {', '.join(choice.modules_load)}"] if choice.modules_load else []
-    lines += [f"replaces {', '.join(choice.replaces)}"] if choice.replaces else []
-    lines += [f"no other repository may give {', '.join(choice.excludes)}"] if choice.excludes else []
-    lines += [f"does not take {', '.join(choice.leaves)} from there"] if choice.leaves else []
-    return [*lines, f"[{choice.confidence}, {choice.date}] {choice.source}"]
 
 
 def _overview(tables: Software, day: datetime.date) -> str:

@@ -9,41 +9,63 @@ from typing import TypeVar
 import click
 
 from llmhw_provision.cli.options import site_folder
+from llmhw_provision.cli.plan_text import explain, summary
 from llmhw_provision.documents import dump_json, read, write_atomic
-from llmhw_provision.errors import InputError, Problem
+from llmhw_provision.errors import InputError, MachineError, Problem
 from llmhw_provision.inventory import write_inventory
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
-from llmhw_provision.plan.model import ExpectedDisk, Plan
-from llmhw_provision.plan.stack import Stack
+from llmhw_provision.plan.model import Plan
 from llmhw_provision.plan.versions import ended_since
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.need import Need, need
-from llmhw_provision.units import disk
 from llmhw_provision.workload import Workload
+
+_DIFFERS = MachineError.exit_code
 
 
 @click.command("plan")
 @site_folder
-@click.option("--diff", is_flag=True, help="Show what differs from plan.json and write nothing.")
+@click.option("--explain", "why", is_flag=True, help="Show every choice: rule, inputs, source; write nothing.")
+@click.option("--diff", is_flag=True, help="Show what differs from plan.json, or between OLD and NEW; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def command(folder: Path, diff: bool, as_json: bool) -> None:
-    """Decide everything: reads workload.yaml, site.yaml and observed/, writes plan.json and inventory/."""
-    plan = make_plan(folder)
+@click.argument("plans", nargs=-1, metavar="[OLD NEW]", type=click.Path(path_type=Path))
+def command(folder: Path, why: bool, diff: bool, as_json: bool, plans: tuple[Path, ...]) -> None:
+    """Decide everything: reads workload.yaml, site.yaml and observed/, writes plan.json and inventory/.
+
+    --diff ends with 0 when nothing differs and 3 when something does.
+    """
+    if sum((why, diff, as_json)) > 1:
+        raise click.UsageError("name one of --explain, --diff and --json")
+    if len(plans) != 2 * bool(plans) or (plans and not diff):
+        raise click.UsageError("two plans go with --diff: --diff OLD NEW")
     target = folder / "plan.json"
+    if plans:
+        _compare(read(plans[0], Plan), read(plans[1], Plan))
+        return
+    plan = make_plan(folder)
     if plan.stacks:
         for text in ended_since(plan.stacks, datetime.datetime.now(datetime.UTC).date()):
             click.echo(f"warning: {text}", err=True)
     if diff:
-        lines = differences(read(target, Plan), plan)
-        click.echo("\n".join(lines) if lines else "no difference")
+        _compare(read(target, Plan), plan)
+        return
+    if why:
+        click.echo(explain(plan))
         return
     write_atomic(target, dump_json(plan))
     write_inventory(plan, folder / "inventory")
     click.echo(dump_json(plan) if as_json else summary(plan, target), nl=not as_json)
+
+
+def _compare(old: Plan, new: Plan) -> None:
+    lines = differences(old, new)
+    click.echo("\n".join(lines) if lines else "no difference")
+    if lines:
+        raise click.exceptions.Exit(_DIFFERS)
 
 
 def make_plan(folder: Path) -> Plan:
@@ -81,40 +103,3 @@ def _read(path: Path, model: type[Model], problems: list[Problem]) -> Model | No
     except InputError as error:
         problems.extend(error.problems)
         return None
-
-
-def summary(plan: Plan, path: Path) -> str:
-    """One screen: what will be created, erased, kept, and why."""
-    lines = [f"site {plan.site} · {len(plan.hosts)} host{'s' * (len(plan.hosts) != 1)} · plan {plan.identity}"]
-    lines.append(f"for {plan.workload}")
-    if plan.origin == "purchase":
-        lines.append("PURCHASE PLAN from catalogue machines: apply refuses it until discover has read the machines")
-    for host in plan.hosts:
-        mark = "  REHEARSAL (virtual machine)" if host.rehearsal else ""
-        lines.append(f"\n{host.name}  {host.address}  {host.os or host.machine or ''}{mark}")
-        lines += [f"  creates  {text}" for text in host.creates]
-        lines += [f"  ERASES   {text}" for text in host.erases]
-        kept = [item for item in host.disks if item.purpose in ("system", "kept")]
-        lines += [f"  keeps    {_name(item)}: {item.reason}" for item in kept]
-        for stack in (stack for stack in plan.stacks if host.name in stack.hosts):
-            lines.append(f"  versions {_versions(stack)}")
-            lines += [f"  warning  {text}" for text in stack.warnings]
-        for note in (note for note in plan.notes if note.host == host.name):
-            lines.append(f"  why      {note.rule}: {note.choice}")
-    lines.append(f"\nwritten: {path}, {path.parent / 'inventory'}")
-    return "\n".join(lines)
-
-
-def _versions(stack: Stack) -> str:
-    """`driver 580.159.03 (open), CUDA 13.0, train-lf on CPython 3.12`."""
-    parts = [f"driver {stack.driver.version} ({stack.driver.modules})"] if stack.driver else []
-    parts += [f"fabric manager {stack.fabric_manager}"] if stack.fabric_manager else []
-    parts += [f"CUDA {stack.cuda}"] if stack.cuda else []
-    parts += [f"Slurm {stack.slurm}"] if stack.slurm else []
-    parts += [f"{item.name} on CPython {item.python}" for item in stack.environments]
-    return f"{', '.join(parts) or 'nothing to choose'}; why: llmhw-provision matrix --site"
-
-
-def _name(item: ExpectedDisk) -> str:
-    """Model and serial; a virtual disk may have neither."""
-    return f"{item.model} {item.serial}".strip() or f"a disk of {disk(item.size_bytes)}"

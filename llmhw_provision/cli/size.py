@@ -11,6 +11,7 @@ from typing import Any, Literal
 import click
 
 from llmhw_provision.cli.constants import calibrated, constants_option
+from llmhw_provision.cli.size_advice import advise
 from llmhw_provision.cli.size_layouts import heading, layouts, placed, where
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
@@ -83,15 +84,16 @@ def command(
     rows = [(title, machine, *_best(need, machine, constants)) for title, machine in hardware]
     if all(found is None for _, _, found, _ in rows):
         raise next(problem for _, _, _, problem in rows if problem is not None)
+    advice = advise(need, hardware, nodes=options["nodes"], named=bool(options["machine"] or options["gpu"]))
     doubted = doubts(need.workload.model, machines_of(options), [item for _, item in hardware])
     if page is not None:
         write_atomic(page, _page(need, rows, constants, notes(doubted), language or "en"))
         click.echo(f"page: {page}", err=True)
     if as_json:
-        data = {**_as_data(need, rows, constants), "doubts": trust_data(doubted)}
+        data = {**_as_data(need, rows, constants), **advice.data, "doubts": trust_data(doubted)}
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join([_screen(need, rows, constants), *notes(doubted)]))
+        click.echo("\n".join([_screen(need, rows, constants), *advice.lines, *notes(doubted)]))
 
 
 def _page(

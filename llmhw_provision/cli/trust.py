@@ -14,6 +14,7 @@ from llmhw_provision.catalogue.loader import (
     NicKind,
     find,
     names,
+    sold_machine,
 )
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.estimate import Hardware
@@ -24,7 +25,7 @@ def machines_of(options: dict[str, Any]) -> tuple[MachineKind, ...]:
     if options["gpu"]:
         return ()
     wanted = (options["machine"],) if options["machine"] else names("machines")
-    return tuple(find("machines", name, MachineKind) for name in wanted)
+    return tuple(sold_machine(name) for name in wanted)
 
 
 def doubts(model: str, machines: tuple[MachineKind, ...], hardware: list[Hardware]) -> dict[str, Dated]:

@@ -9,14 +9,15 @@ from typing import Any, TypeVar, get_args
 import click
 
 from llmhw_provision import workload as form
-from llmhw_provision.catalogue.loader import CpuKind, DiskKind, Gpu, MachineKind, NicKind, find, names
+from llmhw_provision.catalogue.loader import Gpu, MachineKind, find, names
 from llmhw_provision.documents import check, read
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.estimate import Hardware
+from llmhw_provision.sizing.machines import machine_hardware
 from llmhw_provision.sizing.models import parameter_count, resolve_model
 from llmhw_provision.sizing.need import Need, need
-from llmhw_provision.units import GIB, parse_size
+from llmhw_provision.units import parse_size
 from llmhw_provision.workload import Workload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -161,26 +162,6 @@ def read_hardware(options: dict[str, Any]) -> list[tuple[str, Hardware]]:
         kind = find("machines", name, MachineKind)
         found.append((kind.title, machine_hardware(kind, nodes or 1)))
     return found
-
-
-def machine_hardware(kind: MachineKind, nodes: int = 1) -> Hardware:
-    """A machine of the catalogue with what surrounds its GPUs."""
-    card = card_of(find("gpus", kind.gpu.kind, Gpu), kind.gpu.kind)
-    data = [disks for disks in kind.disks if not disks.system]
-    cpu = find("cpus", kind.cpu.kind, CpuKind)
-    nic = find("nics", kind.nics.kind, NicKind) if kind.nics else None
-    return Hardware(
-        card,
-        kind.gpu.count,
-        nodes,
-        kind.memory_gib * GIB,
-        nics=kind.nics.count if kind.nics else 0,
-        nic_rate=nic.rate_gbit * 10**9 // 8 if nic else 0,
-        disks=sum(disks.count for disks in data),
-        disk_rate=int(min((find("disks", disks.kind, DiskKind).write_gbs for disks in data), default=0) * 1e9),
-        cpu_watts=kind.cpu.sockets * cpu.power_w,
-        cores=kind.cpu.sockets * cpu.cores,
-    )
 
 
 def _host_memory(text: str) -> int:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import hashlib
 
-from llmhw_provision.catalogue.loader import MachineKind, find
+from llmhw_provision.catalogue.loader import sold_machine
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import plan_base
+from llmhw_provision.plan.choice import with_machines
+from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
+from llmhw_provision.plan.overrides import override_notes
 from llmhw_provision.plan.purchase import catalogue_machine
+from llmhw_provision.plan.reservations import plan_reservations
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.storage import plan_storage
+from llmhw_provision.plan.thresholds import plan_thresholds
 from llmhw_provision.plan.tuning import plan_tuning
 from llmhw_provision.plan.versions import plan_environments, plan_versions, shared
 from llmhw_provision.site import Host, Site
@@ -30,7 +35,9 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     kinds: list[type[ProvisionError]] = []
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
     stacks: list[Stack] = []
-    notes: list[Note] = []
+    require_consistent(site)
+    site, choice = with_machines(need, site, observed)
+    notes: list[Note] = [*choice, *override_notes(need.workload, site)]
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
@@ -55,16 +62,22 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
+    planned = tuple(item for item, _ in plans)
+    limits, changed = plan_thresholds(planned, machines, site)
+    parts, reserved = plan_reservations(planned, machines, need, site)
     plan = Plan(
         schema=1,
         site=site.site,
         origin="purchase" if purchase else "observed",
         workload=_title(need),
         identity="",
-        hosts=tuple(item for item, _ in plans),
+        hosts=tuple(
+            item.model_copy(update={"thresholds": limits.get(item.name, ()), "reservations": parts.get(item.name, ())})
+            for item in planned
+        ),
         stacks=shared(stacks),
         work=plan_work(machines, need),
-        notes=(*(note for _, said in plans for note in said), *notes),
+        notes=(*(note for _, said in plans for note in said), *notes, *reserved, *changed),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
@@ -72,9 +85,12 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
 
 def _title(need: Need) -> str:
     load = need.workload
-    if load.serving:
-        return f"{need.model.title}, serve {load.weights}, {load.serving.concurrency} × {load.serving.context} tokens"
-    return f"{need.model.title}, {load.job} {load.method}, {load.batch} × {load.sequence} tokens"
+    server = f"{load.serving.concurrency} × {load.serving.context} tokens" if load.serving else ""
+    if load.job == "serve":
+        return f"{need.model.title}, serve {load.weights}, {server}"
+    text = f"{need.model.title}, {load.job} {load.method}, {load.batch} × {load.sequence} tokens"
+    beside = load.placement is not None and load.placement.serve is not None
+    return f"{text}, beside a server of {load.weights}, {server}" if beside else text
 
 
 def machine_of(host: Host, observed: dict[str, Machine]) -> Machine:
@@ -151,7 +167,7 @@ def _sold_as(host: Host, machine: Machine) -> tuple[Note, ...]:
     """Whether the machine holds what it was sold with; what the vendor quoted differently is said."""
     if host.machine is None:
         return ()
-    kind = find("machines", host.machine, MachineKind)
+    kind = sold_machine(host.machine)
     notes = [
         Note(host=host.name, rule="quoted and real differ", choice=text, source=kind.source) for text in kind.differs
     ]

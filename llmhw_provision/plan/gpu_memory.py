@@ -13,9 +13,12 @@ from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.estimate import Estimate, Hardware
 from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.need import Need
-from llmhw_provision.sizing.placement import place
+from llmhw_provision.sizing.placement import Placed, place
+from llmhw_provision.sizing.shrink import larger, suggestions
 from llmhw_provision.sizing.terms import Term
 from llmhw_provision.units import memory
+
+_CHANGES = 3  # that are named in a hint
 
 
 def known_gpus(machine: Machine) -> Gpus | None:
@@ -41,8 +44,7 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
     if placement is None:
         found = _estimate(gpus, machine, alike, need)
         return (*_notes(host, found, need), *_host_notes(host, found))
-    hardware = _hardware(gpus, machine, alike)
-    placed = place(need.job, need.model, hardware, need.workload.layout, need.workload.batch, placement)
+    placed = placed_on(gpus, machine, alike, need)
     if placed.host_verdict == "does not fit":
         _refuse_host(host, placed.host_bytes, placed.host, machine.memory_bytes, need)
     return tuple(
@@ -52,6 +54,15 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
     )
 
 
+def placed_on(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Placed:
+    """The groups of a workload that names a placement, on `alike` equal hosts; raises InputError."""
+    load = need.workload
+    if load.placement is None:
+        raise ValueError("a workload without placement has one group")
+    hardware = _hardware(gpus, machine, alike)
+    return place(need.job, need.model, hardware, load.layout, load.batch, load.placement)
+
+
 def _notes(host: str, found: Estimate, need: Need, who: str = "") -> tuple[Note, ...]:
     """What one GPU needs at its peak; raises DoesNotFit for the GPU or for the host."""
     card, terms = found.hardware.card, found.peak.terms
@@ -59,7 +70,8 @@ def _notes(host: str, found: Estimate, need: Need, who: str = "") -> tuple[Note,
     text = f"{who}{text}, of {memory(card.usable)}: {found.device_verdict}; {describe(found.job, found.layout)}"
     if found.device_verdict == "does not fit":
         parts = "; ".join(f"{term.name} {memory(term.size)}" for term in terms if term.size)
-        raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", "see llmhw-provision size")
+        hint = "see llmhw-provision size" if who else shrink_hint(need, found.hardware)
+        raise DoesNotFit(f"{host}: {need.model.title} needs {text} ({parts})", hint)
     if found.host_verdict == "does not fit":
         _refuse_host(host, found.host_bytes, found.host, found.hardware.host_memory, need)
     return (
@@ -71,6 +83,15 @@ def _notes(host: str, found: Estimate, need: Need, who: str = "") -> tuple[Note,
             source="; ".join(dict.fromkeys(term.source for term in terms if term.kind != "overhead")),
         ),
     )
+
+
+def shrink_hint(need: Need, hardware: Hardware) -> str:
+    """What would make the workload fit, each change estimated; else on how many GPUs it fits as it is."""
+    found = suggestions(need, hardware)[:_CHANGES]
+    if found:
+        return "fits with " + ", or with ".join(item.text for item in found)
+    count = larger(need, hardware)
+    return f"{count:,} such GPUs hold it" if count else "see llmhw-provision compare"
 
 
 def _refuse_host(host: str, needed: int, terms: tuple[Term, ...], there: int, need: Need) -> NoReturn:

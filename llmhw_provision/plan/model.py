@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from llmhw_provision.catalogue.thresholds import Better, Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.expected import Expected
 from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
@@ -27,15 +28,41 @@ class Note(Record):
     source: str = ""
 
 
-class Threshold(Record):
-    """A limit that verify holds a machine to."""
+class Promise(Record):
+    """What a source article promises beside a limit, and what physics allows."""
 
-    metric: str
+    value: float
+    says: str
+    allowed: str
+    source: str
+
+
+class Threshold(Record):
+    """A limit that verify holds a machine to: worse than `warn` is a warning, worse than `fail` a failure."""
+
+    metric: str = Field(description="tool and quantity, for example nccl_tests.all_reduce_busbw")
+    reference: float = Field(description="what a healthy machine reaches")
     warn: float | None = None
     fail: float
-    unit: str
+    unit: Unit
+    better: Better
+    profile: str = Field(description="of catalogue/thresholds.yml; percentages or catalogue where it has no row")
+    method: str
     reason: str
     source: str
+    promised: tuple[Promise, ...] = ()
+
+
+Use = Literal["system", "tmpfs", "serving", "jobs"]
+
+
+class Reservation(Record):
+    """What one use of a host may take; all together are the host."""
+
+    use: Use
+    memory_bytes: int
+    cores: int = 0
+    gpus: tuple[int, ...] = Field(default=(), description="indices as nvidia-smi counts them")
 
 
 class RoleConfigs(Record):
@@ -87,7 +114,10 @@ class HostPlan(Record):
     reboots: int = Field(ge=0, le=2)
     creates: tuple[str, ...] = Field(default=(), description="sentences: what apply will create")
     erases: tuple[str, ...] = Field(default=(), description="sentences: what apply will erase for good")
-    thresholds: tuple[Threshold, ...] = ()
+    thresholds: tuple[Threshold, ...] = Field(default=(), description="limits for verify; none for a rehearsal")
+    reservations: tuple[Reservation, ...] = Field(
+        default=(), description="memory, cores and GPUs by use; the last one is what Slurm may give to jobs"
+    )
     expected: Expected | None = Field(default=None, description="GPUs, fabric and services that verify asks for")
 
     @model_serializer(mode="wrap")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from llmhw_provision.catalogue.loader import CpuKind, MachineKind, find
+from llmhw_provision.catalogue.loader import CpuKind, find, sold_machine
 from llmhw_provision.machine import Cpu, Disk, Gpus, Machine
 from llmhw_provision.units import GIB
 
 
 def catalogue_machine(name: str) -> Machine:
     """The machine `name` of the catalogue; its disks carry made-up identities, so that apply must refuse the plan."""
-    kind = find("machines", name, MachineKind)
+    kind = sold_machine(name)
     cpu = find("cpus", kind.cpu.kind, CpuKind)
     disks: list[Disk] = []
     for group in kind.disks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from llmhw_provision.catalogue.loader import Gpu, MachineKind, NicKind, find
+from llmhw_provision.catalogue.loader import Gpu, NicKind, find, sold_machine
 from llmhw_provision.catalogue.software import software
 from llmhw_provision.errors import InputError
 from llmhw_provision.machine import Machine
@@ -96,7 +96,7 @@ def _has_switches(machine: Machine, gpu: Gpu) -> bool:
 def _adapters(machine: Machine) -> tuple[str, ...]:
     """PCI ids of the network adapters, in order, once each."""
     if machine.origin == "catalogue":
-        nics = find("machines", machine.name, MachineKind).nics
+        nics = sold_machine(machine.name).nics
         return find("nics", nics.kind, NicKind).pci_ids if nics else ()
     found = (f"{item.vendor_id}:{item.device_id}" for item in machine.pci if item.class_id in ("0200", "0207"))
     return tuple(dict.fromkeys(found))

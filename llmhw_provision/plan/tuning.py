@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from llmhw_provision.catalogue.loader import MachineKind, find
+from llmhw_provision.catalogue.loader import sold_machine
 from llmhw_provision.machine import Cpu, Machine
 from llmhw_provision.plan.model import Note
 from llmhw_provision.plan.roles_base import HostTuningConfig, Limits
@@ -85,7 +85,7 @@ def _profile(host: Host, machine: Machine, wanted: SiteTuning) -> str:
         return wanted.profile
     if machine.virtual:
         return "none"
-    desktop = host.machine is not None and find("machines", host.machine, MachineKind).form == "desktop"
+    desktop = host.machine is not None and sold_machine(host.machine).form == "desktop"
     return "desktop" if desktop else "server"
 
 

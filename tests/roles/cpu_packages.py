@@ -7,7 +7,7 @@ empty torchaudio stands where LLaMA-Factory imports it. Never part of a role, a 
 from tests.containers.container import Container
 
 BUILT_FOR_CUDA = ("torchvision", "torchaudio", "torchcodec")
-_STUB = 'd=$(echo "$1"/lib/python3.*/site-packages/torchaudio); mkdir -p "$d" && : > "$d/__init__.py"'
+_STUB = 'cd "$1"/lib/python3.*/site-packages && mkdir torchaudio && : > torchaudio/__init__.py'
 
 
 def without_cuda_builds(container: Container, uv: str, link: str, copy: str) -> None:

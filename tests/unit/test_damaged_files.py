@@ -59,6 +59,69 @@ DAMAGED: list[tuple[str, str | bytes, list[str]]] = [
         SITE + "storage: {wipe: [{host: b, serial: s, type: t, uuid: u}]}\n",
         ["storage.wipe[0].host 'b' is not"],
     ),
+    ("site.yaml", SITE.replace(", address: 192.0.2.11", ""), ["site.yaml: hosts[0].address: missing"]),
+    (
+        "site.yaml",
+        SITE + "  - {name: b, address: 192.0.2.11}\n",
+        ["hosts[1].address '192.0.2.11:22' is already hosts[0]"],
+    ),
+    (
+        "site.yaml",
+        SITE.replace("2.11", "2.11, machine: ga660x"),
+        ["site.yaml: hosts[0].machine: machine 'ga660x' is not in the catalogue", "did you mean 'ga660m'"],
+    ),
+    (
+        "site.yaml",
+        SITE + "software: {distro: ubuntu2599}\n",
+        ["site.yaml: software.distro: 'ubuntu2599' is not in the matrix", "known: ubuntu2204, "],
+    ),
+    (
+        "site.yaml",
+        SITE + "storage: {project: {path: /scratch/p}, tmpfs: {mount: /scratch}}\n",
+        [
+            "site.yaml: storage.project.path: '/scratch/p' lies on scratch (/scratch)",
+            "site.yaml: storage.project.path: '/scratch/p' lies in memory",
+            "site.yaml: storage.tmpfs.mount: '/scratch' is storage.scratch.mount as well",
+        ],
+    ),
+    (
+        "site.yaml",
+        SITE + "storage: {tmpfs: {mount: /hot}, scratch: {mount: /hot/x}}\n",
+        ["site.yaml: storage.scratch.mount: '/hot/x' lies in memory"],
+    ),
+    (
+        "site.yaml",
+        SITE + "storage: {scratch: {disks: [D1, D2, D2]}, project: {disks: [D1]}}\n",
+        [
+            "site.yaml: storage.scratch.disks[2]: 'D2' is already storage.scratch.disks[1]",
+            "site.yaml: storage.project.disks[0]: 'D1' is already storage.scratch.disks[0]",
+        ],
+    ),
+    (
+        "site.yaml",
+        SITE + "storage: {wipe: [" + ", ".join(["{host: ga660m-01, serial: D1, type: ext4, uuid: u}"] * 2) + "]}\n",
+        ["site.yaml: storage.wipe[1]: the consent for 'D1' is already storage.wipe[0]"],
+    ),
+    (
+        "site.yaml",
+        SITE + "software: {environments: [{name: a, packages: [vllm]}, {name: a, packages: [torch]}]}\n",
+        ["site.yaml: software.environments[1].name: 'a' is already software.environments[0]"],
+    ),
+    (
+        "site.yaml",
+        SITE + "host_tuning: {profile: none, sysctl: {vm.swappiness: '1'}}\n",
+        ["site.yaml: host_tuning.sysctl: host_tuning.profile is none, so nothing of it would be set"],
+    ),
+    (
+        "site.yaml",
+        SITE + "thresholds: [{metric: nccl_tests.all_reduce_busbw, fail: 12, reason: agreed}]\n",
+        ["site.yaml: thresholds[0].unit: missing"],
+    ),
+    (
+        "site.yaml",
+        SITE + "thresholds: [{metric: nccl_tests.all_reduce_busb, fail: 12, unit: GB/s, reason: agreed}]\n",
+        ["site.yaml: thresholds[0].metric: ga660m-01 has no limit", "did you mean 'nccl_tests.all_reduce_busbw'"],
+    ),
     ("site.yaml", SITE[:-10], ["site.yaml: line 5, column 1 is not YAML"]),
     ("observed/ga660m-01.json", OBSERVED[:300], ["observed/ga660m-01.json: line", "may be cut off"]),
     ("observed/ga660m-01.json", "{}", ["observed/ga660m-01.json: schema: missing", "cpu: missing"]),

@@ -197,11 +197,13 @@ def test_machine_sold_as_something_else_is_refused() -> None:
 
 
 def test_host_without_observation_or_catalogue_name_is_refused() -> None:
-    with pytest.raises(InputError, match="neither observed nor sold"):
-        build_plan(need(), site(), {})
+    known = site().hosts[0]
+    two = site().model_copy(update={"hosts": (known, known.model_copy(update={"name": "b", "address": "192.0.2.9"}))})
+    with pytest.raises(InputError, match="b: neither observed nor sold"):
+        build_plan(need(), two, {HOST: machine(*drives())})
 
 
 def test_differences_are_named_by_host_and_path() -> None:
     lines = differences(plan(machine(*drives())), plan(machine(*drives(5))))
-    assert any(line.startswith("+ hosts.ga660m-01.disks.D5") for line in lines)
+    assert any(line.startswith("    D5 is new") for line in lines)
     assert differences(plan(machine(*drives())), plan(machine(*drives()))) == ()

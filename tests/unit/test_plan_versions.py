@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llmhw_provision.cli.plan import summary
+from llmhw_provision.cli.plan_text import summary
 from llmhw_provision.documents import check, dump_json, read, write_atomic
 from llmhw_provision.errors import ProvisionError
 from llmhw_provision.machine import Gpus, Machine, Os
@@ -123,7 +123,7 @@ def test_a_purchase_plan_waits_for_its_distribution() -> None:
 
 def test_a_difference_names_the_choice() -> None:
     lines = differences(plan(machine(*drives())), plan(machine(*drives()), software={"driver": "595"}))
-    assert "~ stacks.node-1.choices.driver branch.choice: 580 → 595" in lines
+    assert "    choices, driver branch, choice: was 580, is now 595" in lines
 
 
 def test_another_distribution_than_the_observed_one_is_refused() -> None:

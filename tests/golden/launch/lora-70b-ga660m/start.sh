@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts llama-3.1-70b-sft-9c8b7384e629 with llamafactory on 4 GPUs; plan 9c8b7384e629
+# starts llama-3.1-70b-sft-1c9b5e3e02d4 with llamafactory on 4 GPUs; plan 1c9b5e3e02d4
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/llama-3.1-70b-sft-9c8b7384e629/launch
+wanted=/srv/project/runs/llama-3.1-70b-sft-1c9b5e3e02d4/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/llama-3.1-70b-sft-9c8b7384e629 /srv/project/runs/llama-3.1-70b-sft-9c8b7384e629
+mkdir -p /scratch/runs/llama-3.1-70b-sft-1c9b5e3e02d4 /srv/project/runs/llama-3.1-70b-sft-1c9b5e3e02d4
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends
