@@ -20,7 +20,7 @@ from llmhw_provision.site import Site
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.workload import FrameworkName
 
-_ALONE = ("actor", "critic", "rollout")
+_ALONE = ("actor", "critic", "rollout engine")
 
 
 def launch_files(plan: Plan, need: Need, site: Site) -> tuple[LaunchFile, ...]:
@@ -33,7 +33,8 @@ def launch_files(plan: Plan, need: Need, site: Site) -> tuple[LaunchFile, ...]:
     problems: list[Problem] = []
     for number, work in enumerate(plan.work, 1):
         try:
-            if set(work.roles) & set(_ALONE) and "training" not in work.roles and len(plan.work) > 1:
+            split = [group for group in plan.work if set(group.roles) & set(_ALONE)]
+            if len(split) > 1 and work in split:
                 what = ", ".join(work.roles)
                 raise InputError(
                     f"launch: {what} on GPUs of their own: no framework of the locks starts them so",

@@ -238,6 +238,17 @@ def test_groups_of_one_host_have_folders_of_their_own() -> None:
     assert len({path.split("/")[0] for path in files}) == 2
 
 
+def test_roles_of_grpo_on_gpus_of_their_own_are_refused_each_and_together_they_start() -> None:
+    launch = {"framework": "trl", "reward_model": "/srv/project/models/reward"}
+    load = {"model": "qwen2.5-7b", "job": "grpo", "batch": 64, "launch": launch}
+    with pytest.raises(InputError) as caught:
+        launch_files(*planned("alphapro660", 1, {**load, "placement": "split"}))
+    said = [problem.message for problem in caught.value.problems]
+    assert [text.split(" on GPUs")[0] for text in said] == ["launch: actor, reference", "launch: rollout engine"]
+    files = launch_files(*planned("alphapro660", 1, {**load, "placement": "colocated"}))
+    assert "grpo.yaml" in {file.path for file in files}
+
+
 def run(*arguments: str) -> int | str | None:
     with pytest.raises(SystemExit) as stop:
         entry(["launch", *arguments])
