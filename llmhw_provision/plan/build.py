@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from llmhw_provision.catalogue.loader import MachineKind, find
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
 from llmhw_provision.machine import Machine
-from llmhw_provision.plan.base import plan_base
+from llmhw_provision.plan.alike import Alike
+from llmhw_provision.plan.base import BasePlan, plan_base
+from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.stack import Stack
-from llmhw_provision.plan.storage import plan_storage
-from llmhw_provision.plan.tuning import plan_tuning
-from llmhw_provision.plan.versions import plan_environments, plan_versions, shared
+from llmhw_provision.plan.storage import plan_head, plan_storage
+from llmhw_provision.plan.tuning import TuningPlan, plan_tuning
+from llmhw_provision.plan.versions import plan_environments, plan_versions, shared, stack_for
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -30,6 +33,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     plans: list[tuple[HostPlan, tuple[Note, ...]]] = []
     stacks: list[Stack] = []
     notes: list[Note] = []
+    kind = Kinds()
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
@@ -40,19 +44,22 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     for host in (host for host in hosts if host.name in machines):
         stack = None
         try:
-            stack, why = plan_versions(host.name, machines[host.name], site, need)
+            stack, why = plan_versions(host, machines[host.name], site, need, kind.stacks)
             stacks += [stack] if stack else []
             notes += why
         except ProvisionError as error:
             problems += error.problems
             kinds.append(type(error))
         try:
-            plans.append(_host(host, machines, site, need, stack))
+            plans.append(_host(host, machines, site, need, stack, kind))
         except ProvisionError as error:
             problems += [problem for problem in error.problems if problem not in problems]
             kinds.append(type(error))
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
+    planned = tuple(item for item, _ in plans)
+    nodes = plan_nodes(site, machines, planned)
+    cluster, why = plan_cluster(site, nodes, shared(stacks))
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
     plan = Plan(
         schema=1,
@@ -60,12 +67,28 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         origin="purchase" if purchase else "observed",
         workload=_title(need),
         identity="",
-        hosts=tuple(item for item, _ in plans),
+        cluster=cluster,
+        hosts=tuple(item.model_copy(update={"node": nodes.get(item.name)}) for item in planned),
         stacks=shared(stacks),
-        notes=(*(note for _, said in plans for note in said), *notes),
+        notes=(*why, *(note for _, said in plans for note in said), *notes),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
+
+
+def _renamed(notes: tuple[Note, ...], host: str) -> tuple[Note, ...]:
+    return tuple(note.model_copy(update={"host": host}) for note in notes)
+
+
+class Kinds:
+    """What hosts of one kind share while a plan is made: each is worked out once."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.notes = Alike(_renamed)
+        self.stacks = Alike(stack_for)
+        self.base = Alike[BasePlan](lambda found, host: replace(found, notes=_renamed(found.notes, host)))
+        self.tuning = Alike[TuningPlan](lambda found, host: replace(found, notes=_renamed(found.notes, host)))
 
 
 def _title(need: Need) -> str:
@@ -89,13 +112,19 @@ def machine_of(host: Host, observed: dict[str, Machine]) -> Machine:
 
 
 def _host(
-    host: Host, machines: dict[str, Machine], site: Site, need: Need, stack: Stack | None
+    host: Host, machines: dict[str, Machine], site: Site, need: Need, stack: Stack | None, kind: Kinds
 ) -> tuple[HostPlan, tuple[Note, ...]]:
     machine = machines[host.name]
-    notes = (*_sold_as(host, machine), *gpu_notes(host.name, machine, machines, need))
-    base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
-    storage = plan_storage(host.name, machine, site.storage, need)
-    python = plan_environments(host.name, stack, site, storage.nvme_raid0)
+    name, gpus, works = host.name, machine.gpus, computes(host, site)
+    notes = kind.notes.ask(("sold", host.machine, machine.origin, gpus), name, lambda: _sold_as(host, machine))
+    if works:
+        what = ("gpu", gpus, machine.memory_bytes)
+        notes += kind.notes.ask(what, name, lambda: gpu_notes(name, machine, _workers(machines, site), need))
+    base = kind.base.ask((), name, lambda: plan_base(name, site))
+    traits = (host.machine, machine.cpu, machine.virtual, gpus)
+    tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
+    storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
+    python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -131,6 +160,11 @@ def _host(
             *(_reboot_notes(host.name) if arrays else ()),
         ),
     )
+
+
+def _workers(machines: dict[str, Machine], site: Site) -> dict[str, Machine]:
+    """The machines that jobs run on."""
+    return {host.name: machines[host.name] for host in site.hosts if host.name in machines and computes(host, site)}
 
 
 def _reboot_notes(host: str) -> tuple[Note, ...]:

@@ -16,6 +16,7 @@ def differences(old: Plan, new: Plan) -> tuple[str, ...]:
 def _keyed(plan: Plan) -> dict[str, Any]:
     data = plan.model_dump(mode="json", by_alias=True)
     data.pop("identity")
+    data["profiles"] = {profile.pop("name"): profile for profile in data["profiles"]}
     data["hosts"] = {host.pop("name"): host for host in data["hosts"]}
     for host in data["hosts"].values():
         host["disks"] = {item.pop("serial"): item for item in host["disks"]}
