@@ -76,6 +76,7 @@ bench: box ## figures for docs/measurements
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.apply
 	$(BIN)/python -m benchmarks.fleet
+	$(BIN)/python -m benchmarks.verify_fleet
 
 clean: ## stop and remove whatever a killed run left behind
 	$(BIN)/python -m tests.rehearsal clean

@@ -18,7 +18,7 @@ from tests.containers.container import Container
 from tests.containers.lab import Lab
 from tests.containers.site import Site
 
-_LISTEN = "echo 'LogLevel VERBOSE' >>/etc/ssh/sshd_config && systemctl restart ssh"
+LISTEN = "echo 'LogLevel VERBOSE' >>/etc/ssh/sshd_config && systemctl restart ssh"
 _SESSIONS = "journalctl -u ssh --no-pager | grep -c 'Starting session'; journalctl -u ssh | grep -c 'Accepted '"
 
 
@@ -30,7 +30,7 @@ def main(counts: Sequence[int]) -> int:
         with Lab() as lab, tempfile.TemporaryDirectory() as folder:
             machines = lab.start_many(count)
             for machine in machines:
-                machine.run(_LISTEN)
+                machine.run(LISTEN)
             site = Site(Path(folder) / "site", machines).planned()
             for which in ("first", "second"):
                 print(f"| {count} | {which} | {_row(site, machines)} |", flush=True)
@@ -38,21 +38,22 @@ def main(counts: Sequence[int]) -> int:
 
 
 def _row(site: Site, machines: Sequence[Container]) -> str:
-    before, began = [_counted(machine) for machine in machines], time.perf_counter()
+    before, began = [counted(machine) for machine in machines], time.perf_counter()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = site.call("apply", "--yes", timeout=3600)
     seconds, now = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = now.ru_utime + now.ru_stime - spent.ru_utime - spent.ru_stime
     if done.returncode != 0:
         raise SystemExit(done.stderr)
-    after = [_counted(machine) for machine in machines]
+    after = [counted(machine) for machine in machines]
     # Each look counts one session of our own; the connection for it is there already.
     sessions = sum(new[0] - old[0] - 1 for new, old in zip(after, before, strict=True)) / len(machines)
     logins = sum(new[1] - old[1] for new, old in zip(after, before, strict=True)) / len(machines)
     return f"{seconds:.0f} | {cpu:.1f} | {cpu / len(machines):.2f} | {sessions:.1f} | {logins:.1f}"
 
 
-def _counted(machine: Container) -> tuple[int, int]:
+def counted(machine: Container) -> tuple[int, int]:
+    """Sessions and logins so far, by the journal of the host's sshd."""
     sessions, logins, *_ = machine.run(_SESSIONS, check=False).stdout.split()
     return int(sessions), int(logins)
 

@@ -23,9 +23,10 @@ from llmhw_provision.site import Site
 log = logging.getLogger(__name__)
 
 Origin = Literal["machine", "stand-in"]
-MISSING, TIMED_OUT = 127, (124, 137)
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MISSING, TIMED_OUT, TOO_LONG = 127, (124, 137), 153  # the last: 128 + SIGXFSZ
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AT_ONCE = 32
+_LONGEST = 16 << 20  # bytes of one answer; a runaway log must not fill the host's disk or our memory
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Result:
             return f"{program} is not installed"
         if self.timed_out:
             return f"{program} did not answer within {self.seconds:.0f} s"
+        if self.rc == TOO_LONG:
+            return f"{program} said more than {_LONGEST >> 20} MiB"
         said = self.stderr.decode("utf-8", "replace").strip().splitlines()
         return f"{program} ended with status {self.rc}" + (f": {said[-1][:200]}" if said else "")
 
@@ -97,10 +100,11 @@ def script(commands: Sequence[Command]) -> str:
     files; at the end their sizes are listed and all of them leave in one base64 stream.
     """
     lines = [
-        f"export LC_ALL=C LANG=C PATH={_PATH}",
+        f"export LC_ALL=C LANG=C PATH={PATH}",
         "unset LANGUAGE",
         "d=$(mktemp -d) || exit 97",
         "trap 'rm -rf \"$d\"' EXIT",
+        f"ulimit -f {_LONGEST // 512} 2>/dev/null",
         'cd "$d" || exit 97',
         "run() {",
         "  n=$1; t=$2; shift 2; read -r a _ </proc/uptime",
@@ -135,6 +139,40 @@ def parse_frames(raw: bytes, commands: Sequence[Command]) -> dict[str, Result]:
     return results
 
 
+def limit_s(commands: Sequence[Command]) -> int:
+    """Seconds after which a reading is given up: all its commands' limits, and what it takes to connect and answer."""
+    return sum(command.timeout_s + 5 for command in commands) + 60
+
+
+def read_here(host: str, commands: Sequence[Command]) -> Evidence:
+    """What this machine answers to `commands` to the user that runs us, under the name `host`; no connection is made.
+
+    Raises MachineError when there is no sh, no temporary folder, or no answer within `limit_s`.
+    """
+    import subprocess
+
+    for command in commands:
+        log.info("%s", command.line())
+    text = script(commands).encode()
+    try:
+        done = subprocess.run(["/bin/sh"], input=text, capture_output=True, timeout=limit_s(commands), check=False)
+    except subprocess.TimeoutExpired:
+        raise _no_answer(host, limit_s(commands)) from None
+    except OSError as error:
+        raise MachineError(f"{host}: /bin/sh cannot be started: {error.strerror}") from None
+    try:
+        return Evidence(host, "machine", parse_frames(done.stdout, commands), _now())
+    except (ValueError, KeyError) as error:
+        raise _refused(host, "", done.returncode, done.stderr, str(error)) from None
+
+
+def _no_answer(where: str, seconds: int) -> MachineError:
+    return MachineError(
+        f"{where}: no answer within {seconds} s",
+        "a command may hang in the kernel (a dead drive or network file system): look at its console",
+    )
+
+
 def read(
     host: str,
     commands: Sequence[Command],
@@ -156,7 +194,8 @@ def read(
     line = f"echo {packed} | base64 -d | {root}sh"
     if sudo and password:  # standard input belongs to sudo, so the script cannot come by it
         line = f"sudo -S -p '' sh -c \"$(echo {packed} | base64 -d)\""
-    out, err, rc = _through_testinfra(host, line, ssh_config, address, given=f"{password}\n" if password else "")
+    given = f"{password}\n" if password else ""
+    out, err, rc = _through_testinfra(host, line, ssh_config, address, given=given, seconds=limit_s(commands))
     try:
         results = parse_frames(out, commands)
     except (ValueError, KeyError) as error:
@@ -165,18 +204,20 @@ def read(
 
 
 def _through_testinfra(
-    host: str, line: str, ssh_config: Path, address: str, *, given: str = ""
+    host: str, line: str, ssh_config: Path, address: str, *, given: str, seconds: int
 ) -> tuple[bytes, bytes, int]:
     import subprocess
 
     from testinfra.backend.ssh import SafeSshBackend
 
     class Backend(SafeSshBackend):  # type: ignore[misc]
-        """testinfra's own leaves standard input empty."""
+        """testinfra's own leaves standard input empty and waits without end."""
 
         def run_local(self, command: str, *args: str) -> object:
             argv = self.encode(self.quote(command, *args))
-            done = subprocess.run(argv, shell=True, input=given.encode(), capture_output=True, check=False)
+            done = subprocess.run(  # exec: what is killed in the end is ssh itself
+                b"exec " + argv, shell=True, input=given.encode(), capture_output=True, timeout=seconds, check=False
+            )
             return self.result(done.returncode, argv, done.stdout, done.stderr)
 
     # The file decides about ControlMaster and ControlPath, not testinfra.
@@ -185,6 +226,8 @@ def _through_testinfra(
     backend._encoding = "latin-1"
     try:
         result = backend.run(line)
+    except subprocess.TimeoutExpired:
+        raise _no_answer(_name(host, address), seconds) from None
     except RuntimeError as error:  # ssh itself failed: testinfra raises on 255
         failed = error.args[0] if error.args else None
         raise _unreachable(host, address, ssh_config, getattr(failed, "stderr_bytes", b"")) from None

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from llmhw_provision.documents import Record
+from llmhw_provision.expected import HostExpect
 from llmhw_provision.hostlist import expand
 from llmhw_provision.site_base import SiteBase, SiteTuning
 from llmhw_provision.site_cluster import (
@@ -93,6 +94,7 @@ class Host(Record):
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
     machine: str | None = Field(default=None, description="catalogue machine it was sold as, for example alphapro660")
+    expect: HostExpect | None = Field(default=None, description="what verify holds the host to beyond what is planned")
     roles: tuple[HostRole, ...] = Field(
         default=(), description="default: compute; a single machine with Slurm is its own controller"
     )

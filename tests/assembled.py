@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from llmhw_provision.evidence import Evidence, Result
-from llmhw_provision.plan.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
+from llmhw_provision.expected import Expected, ExpectedFabric, ExpectedGpus, ExpectedServer, ExpectedServices
 from llmhw_provision.plan.model import HostPlan
 from tests import gpu_texts
 from tests.gpu_texts import Cards
@@ -25,6 +26,7 @@ class NoSample(LookupError):
     """The sample is not in this checkout, and there is no collection beside it."""
 
 
+@cache
 def sample(name: str) -> str:
     """A sample as text; raises NoSample."""
     for folder in (FOLDER / "tools", SAMPLES):
@@ -98,18 +100,20 @@ def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> A
     return _managed(found) if switch else _unmanaged(found)
 
 
+MANAGER = (
+    "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
+    "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; enabled; preset: enabled)\n"
+    "     Active: active (running) since Mon 2026-11-30 10:00:00 UTC; 1h ago\n"
+)
+
+
 def _managed(machine: Assembled) -> Assembled:
-    status = (
-        "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
-        "     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; enabled; preset: enabled)\n"
-        "     Active: active (running) since Mon 2026-11-30 10:00:00 UTC; 1h ago\n"
-    )
     journal = (
         "Nov 30 10:00:00 node01 systemd[1]: Starting nvidia-fabricmanager.service - NVIDIA fabric manager service...\n"
         "Nov 30 10:00:40 node01 nv-fabricmanager[1120]: Connected to 1 node.\n"
         "Nov 30 10:00:41 node01 systemd[1]: Started nvidia-fabricmanager.service - NVIDIA fabric manager service.\n"
     )
-    machine = machine.answered("fabric-manager-unit", status, "written in the layout of systemctl")
+    machine = machine.answered("fabric-manager-unit", MANAGER, "written in the layout of systemctl")
     return machine.answered("fabric-manager", journal, "written in the layout of fabricmanager/journal_ok.log")
 
 
@@ -148,6 +152,7 @@ _FABRIC = ExpectedFabric(ports=RAILS, rate_gbit=400, gpu_direct="dmabuf", cable_
 MATRIX = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
 
 
+@cache
 def h100() -> Assembled:
     """8× H100 with eight rails, storage adapters down by design, Slurm, DCGM, an engine and two environments."""
     services = ExpectedServices(
@@ -211,6 +216,8 @@ def _watched(machine: Assembled) -> Assembled:
     links = "+----------------------+\n|  NvLink Link Status  |\n+----------------------+\nGPUs:\n"
     links += "".join(f"    gpuId {gpu}:\n        {' '.join('U' * 18)}\n" for gpu in range(8))
     links += "NvSwitches:\n    No NvSwitches found.\n\nKey: Up=U, Down=D, Disabled=X, Not Supported=_\n"
+    name = "dcgm/diag_r3_v3_h100_pass.txt"
+    machine = machine.answered("dcgm-diag-1", sample(name), name)
     return machine.answered("dcgm-nvlink", links, "written in the layout of dcgm/nvlink_link_status_all_down.txt")
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
-from llmhw_provision.plan.expected import ExpectedGpus
+from llmhw_provision.expected import ExpectedGpus
 from tests import gpu_texts
 from tests.assembled import H100, MATRIX, SWITCHED, Assembled, assembled, full_mesh, h100, sample
 from tests.gpu_texts import Cards
 
 
+@cache
 def mig() -> Assembled:
     """One H100 in MIG mode: NVLinks and remapped rows are not told."""
     cards = replace(H100, count=1, mig=True)
@@ -20,6 +22,7 @@ def mig() -> Assembled:
     )
 
 
+@cache
 def a100() -> Assembled:
     """8× A100 with a driver of 2022: older column forms."""
     cards = Cards("NVIDIA A100-SXM4-80GB", "10de:20b2", 8, 81920, 400, 4, "535.161.08", 12, "25", fabric=True, old=True)
@@ -39,6 +42,7 @@ def a100() -> Assembled:
     return machine.answered("nvidia-smi-topo", full_mesh("NV12"), MATRIX)
 
 
+@cache
 def pcie() -> Assembled:
     """4× L40S without NVLink, on two sockets."""
     cards = Cards("NVIDIA L40S", "10de:26b9", 4, 46068, 350, 4, "595.80")
@@ -62,6 +66,7 @@ def pcie() -> Assembled:
     )
 
 
+@cache
 def desktop() -> Assembled:
     """Two GeForce cards at rest: generation 1, no ECC, no peer access."""
     cards = Cards("NVIDIA GeForce RTX 5090", "10de:2b85", 2, 32607, 575, 5, "595.71.05", ecc=False, resting=True)
@@ -79,6 +84,7 @@ def desktop() -> Assembled:
     return assembled("2× GeForce at rest", cards, gpus).answered("nvidia-smi-topo", sample(name), name)
 
 
+@cache
 def bridged() -> Assembled:
     """2× H100 NVL joined by bridges: 12 of 18 links are in use by design."""
     cards = Cards("NVIDIA H100 NVL", "10de:2321", 2, 95830, 400, 5, "590.48.01", links=18)
@@ -103,6 +109,7 @@ def bridged() -> Assembled:
     return machine.answered("nvidia-smi-topo", joined, "written in the layout of a sample")
 
 
+@cache
 def older() -> Assembled:
     """8× H100 with the column forms of a driver of 2023: throttle reasons, no GPU NUMA ID, blanks for tabs."""
     cards = replace(H100, driver="535.161.08", old=True)
@@ -114,6 +121,7 @@ def older() -> Assembled:
     return machine.answered("nvidia-smi-version", "", "written by us", rc=1, stderr=refusal)
 
 
+@cache
 def newer() -> Assembled:
     """8× H100 with the column forms of the newest drivers: KMD and CUDA UMD versions."""
     cards = replace(H100, driver="610.43.02", renamed=True)
@@ -124,6 +132,7 @@ def newer() -> Assembled:
     return machine.answered("nvidia-smi-topo", full_mesh("NV18"), MATRIX)
 
 
+@cache
 def v100() -> Assembled:
     """4× V100 joined directly, with the forms of a driver of 2021: pages are retired, no rows are remapped."""
     cards = Cards(

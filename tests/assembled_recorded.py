@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from llmhw_provision.plan.expected import Expected, ExpectedFabric
+from llmhw_provision.expected import Expected, ExpectedFabric
 from tests.assembled import Assembled, h100, sample
 from tests.assembled_classes import a100, desktop, mig, pcie
 from tests.gpu_texts import BUSES

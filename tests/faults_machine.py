@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
 from llmhw_provision.evidence import Result
-from llmhw_provision.plan.expected import Expected, ExpectedFabric
+from llmhw_provision.expected import Expected, ExpectedFabric
+from llmhw_provision.plan.model import RoleConfigs
 from tests.assembled import RAILS, Assembled, h100, sample
 from tests.fault import Fault, logged, told
 from tests.unit.recordings import host_plan, recorded
@@ -39,7 +41,7 @@ def _direct(way: str) -> Assembled:
     return replace(machine, title=f"8× H100, {way}", plan=plan)
 
 
-def _roce(index: int | None) -> Assembled:
+def roce(index: int | None) -> Assembled:
     """One RoCE port whose address of IPv4 has index 3."""
     fabric = ExpectedFabric(
         ports=("mlx5_1",), rate_gbit=100, link_layer="Ethernet", subnet_manager=False, gid_index=index
@@ -81,6 +83,21 @@ def _fresh(refusal: str) -> Assembled:
     machine = Assembled("machine before apply", plan, evidence, {})
     machine = machine.answered("dmesg", "[    0.000000] Linux version 6.8.0\n", _OURS)
     return machine.answered("package-solution", refusal, _OURS)
+
+
+def sata(passed: bool) -> Assembled:
+    """A machine whose one disk is no NVMe drive, with what smartctl says of it."""
+    base = recorded("provisioned")
+    disk = (
+        host_plan()
+        .disks[3]
+        .model_copy(update={"by_id": "/dev/disk/by-id/ata-DISK_LAB3", "purpose": "kept", "signatures": ()})
+    )
+    plan = host_plan().model_copy(update={"disks": (disk,), "roles": RoleConfigs(), "expected": Expected(smart=True)})
+    document = {"smartctl": {"exit_status": 0 if passed else 8}, "smart_status": {"passed": passed}}
+    machine = Assembled("one SATA disk", plan, base, {})
+    machine = machine.answered("dmesg", "[    0.000000] Linux version 6.8.0\n", _OURS)
+    return machine.answered(f"smartctl:{disk.by_id}", json.dumps(document) + "\n", _OURS)
 
 
 def _worn(field: str, value: int) -> Assembled:
@@ -201,10 +218,11 @@ _FABRIC = (
         ),
         {"ib-gpu-direct": ("rebuild", "refused")},
     ),
-    Fault("fixed GID index", "B059", lambda: _roce(1), {"ib-gid": ("", "index 3, the launch files say 1")}),
+    Fault("fixed GID index", "B059", lambda: roce(1), {"ib-gid": ("", "index 3, the launch files say 1")}),
     Fault("ACS bits set above GPUs", "B055", _crossed, {"tuning-acs": ("", "1 of 2 bridges")}),
 )
 _MACHINE = (
+    Fault("a SATA drive fails its own test", _OURS, lambda: sata(False), {"drive-test": ("", "its own test fails")}),
     Fault("drive unreliable", _OURS, lambda: _worn("critical_warning", 4), {"drive-health": ("", "unreliable")}),
     Fault("drive too hot", _OURS, lambda: _worn("critical_warning", 2), {"drive-health": ("hot", "too hot")}),
     Fault("media errors", _OURS, lambda: _worn("media_errors", 12), {"drive-health": ("media", "12 media errors")}),

@@ -104,6 +104,27 @@ SERVICE_FAULTS = (
         {"dcgm-health": ("", "Failure")},
     ),
     Fault(
+        "diagnosis fails on two GPUs",
+        "dcgm/diag_r3_v3_fail_wrapped.txt",
+        lambda: told(h100(), "dcgm-diag-1", "dcgm/diag_r3_v3_fail_wrapped.txt", rc=226),
+        {"dcgm-diag": ("", "row remap GPU3, PCIe GPU3, GPU Memory GPU0")},
+        "standard",
+    ),
+    Fault(
+        "diagnosis fails under power",
+        "dcgm/diag_v4_fail.json",
+        lambda: told(h100(), "dcgm-diag-1", "dcgm/diag_v4_fail.json", rc=226),
+        {"dcgm-diag": ("", "targeted_power GPU0: Thermal violation")},
+        "standard",
+    ),
+    Fault(
+        "every test of the diagnosis is skipped",
+        "dcgm/diag_r3_consumer_all_skip.txt",
+        lambda: told(h100(), "dcgm-diag-1", "dcgm/diag_r3_consumer_all_skip.txt"),
+        {"dcgm-diag": ("", "tested nothing")},
+        "standard",
+    ),
+    Fault(
         "engine fails in NCCL",
         "serving/vllm_startup_nccl_fail.log",
         lambda: told(h100(), "log:vllm.service", "serving/vllm_startup_nccl_fail.log"),

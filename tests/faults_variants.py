@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.assembled import Assembled, h100
+from tests.assembled import MANAGER, Assembled, h100
 from tests.assembled_classes import pcie
 from tests.fault import SMI_KEYS, Fault, in_block, in_row, logged
 
@@ -89,6 +89,12 @@ VARIANTS = (
         "gpu-manager/absent",
         "not installed",
         _answer("fabric-manager-unit", "", rc=4, stderr="Unit nvidia-fabricmanager.service could not be found.\n"),
+    ),
+    _one(
+        "a fabric manager that runs for nothing",
+        "gpu-manager/unwanted",
+        "active",
+        lambda: pcie().answered("fabric-manager-unit", MANAGER, _OURS),
     ),
     _one("ib_umad missing", "gpu-manager/ib-umad-missing", "ib umad", _manager("module ib_umad is not loaded")),
     _one(
@@ -195,6 +201,7 @@ VARIANTS = (
             stderr='munge: Error: Failed to access "/run/munge/munge.socket.2": No such file or directory\n',
         ),
     ),
+    _one("node is down", "slurm-node/down", "DOWN, 8 GPUs", _node("State=IDLE", "State=DOWN")),
     _one("node does not respond", "slurm-node/down", "NOT_RESPONDING", _node("State=IDLE", "State=DOWN*")),
     _one(
         "node drained by hand",

@@ -203,7 +203,8 @@ def lspci(cards: Cards) -> str:
 def sysfs(cards: Cards) -> str:
     """The GPUs in /sys/bus/pci/devices."""
     vendor, device = cards.pci_id.split(":")
-    text = ""
+    text = "0000:02:00.0/class:0x030000\n0000:02:00.0/vendor:0x1a03\n0000:02:00.0/device:0x2000\n"  # the BMC's VGA
+    text += "0000:83:00.0/class:0x068000\n0000:83:00.0/vendor:0x10de\n0000:83:00.0/device:0x22a3\n"  # an NVSwitch
     for gpu in range(cards.count):
         address = f"0000:{cards.buses[gpu].lower()}"
         text += f"{address}/class:0x030200\n{address}/vendor:0x{vendor}\n{address}/device:0x{device}\n"

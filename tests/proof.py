@@ -38,6 +38,7 @@ _REHEARSAL = tuple(
         "accel",
         "box",
         "conftest",
+        "cuts",
         "foreign",
         "host",
         "image",
@@ -49,6 +50,10 @@ _REHEARSAL = tuple(
     )
 )
 PROOFS = {
+    "probes": Proof(
+        tests=("tests/probes/test_fuzz_long.py",),
+        covers=("llmhw_provision/probes", "tests/probes", "tests/unit/recorded"),
+    ),
     "base-roles": Proof(
         tests=(
             "tests/roles/test_site_base.py",
@@ -62,7 +67,8 @@ PROOFS = {
     "disk-faults": Proof(
         tests=(
             "tests/rehearsal/test_disk_refusals.py",
-            "tests/rehearsal/test_disk_cuts.py",
+            "tests/rehearsal/test_disk_kills.py",
+            "tests/rehearsal/test_disk_power.py",
             "tests/rehearsal/test_disk_boots.py",
             "tests/rehearsal/test_nvme_raid0_role.py",
         ),
@@ -98,9 +104,10 @@ PROOFS = {
         tests=("tests/roles/test_apply_faults_long.py", "tests/roles/test_source_cases.py"),
         covers=(
             "llmhw_provision/run",
-            "llmhw_provision/checks",
-            "llmhw_provision/probes",
+            *(f"llmhw_provision/checks/{name}.py" for name in ("access", "in_use", "package_state", "readiness")),
+            *(f"llmhw_provision/probes/{name}.py" for name in ("mounts", "packages", "processes", "readiness")),
             "llmhw_provision/cli/apply.py",
+            "llmhw_provision/cli/runs.py",
             "llmhw_provision/connection.py",
             "llmhw_provision/evidence.py",
             "llmhw_provision/evidence_file.py",

@@ -7,6 +7,7 @@ from llmhw_provision.checks.views import whole_host
 from llmhw_provision.evidence import Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import readiness, system
+from llmhw_provision.probes.reading import ProbeError
 
 # docs/support.md. The value is how VERSION_ID of the release begins.
 SUPPORTED = {
@@ -47,7 +48,15 @@ def python(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa
     return passed(text, expected) if found >= _PYTHON else failed(text, expected)
 
 
+def answers(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
+    """Never passes: asked only of a host that could not be read."""
+    raise ProbeError(evidence.problem or f"{evidence.host} was not read")
+
+
 _B: tuple[Level, ...] = ("before",)
+UNREAD = Check(
+    "access", "access", ("before", "quick", "standard"), "critical", "preflight-access", "", whole_host, answers
+)
 CHECKS = (
     Check("access", "access", _B, "critical", "preflight-access", "whoami", whole_host, reachable),
     Check("access-system", "access", _B, "critical", "preflight-access", "os-release", whole_host, supported),

@@ -7,9 +7,9 @@ from llmhw_provision.checks.model import Check, Outcome, failed, passed, warned
 from llmhw_provision.checks.views import NotThere, loses
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import ExpectedDisk, HostPlan
-from llmhw_provision.probes import dmesg, ipmi, lspci, nvme
+from llmhw_provision.probes import dmesg, ipmi, lspci, nvme, smartctl
 from llmhw_provision.probes.lspci import Function
-from llmhw_provision.probes.reading import output
+from llmhw_provision.probes.reading import output, unreadable
 
 # NVM Express base specification, SMART log page 02h: bits of critical_warning.
 _BITS = {
@@ -25,8 +25,10 @@ _ENDPOINTS = ("Non-Volatile memory controller", "Infiniband controller", "Ethern
 _LOG = ("nvme_timeout", "nvme_down", "io_error")
 
 
-def _nvme(host: HostPlan) -> tuple[ExpectedDisk, ...]:
-    return tuple(disk for disk in host.disks if "/nvme-" in disk.by_id)
+def _drives(host: HostPlan, *, nvme: bool) -> tuple[str, ...]:
+    asked = host.expected is not None and host.expected.smart
+    found = [disk for disk in host.disks if disk.serial and disk.by_id and asked]
+    return tuple(disk.serial for disk in found if ("/nvme-" in disk.by_id) == nvme)
 
 
 def _disk(host: HostPlan, serial: str) -> ExpectedDisk:
@@ -34,7 +36,11 @@ def _disk(host: HostPlan, serial: str) -> ExpectedDisk:
 
 
 def _asked(host: HostPlan) -> tuple[str, ...]:
-    return tuple(disk.serial for disk in _nvme(host)) if host.expected and host.expected.smart else ()
+    return _drives(host, nvme=True)
+
+
+def _others(host: HostPlan) -> tuple[str, ...]:
+    return _drives(host, nvme=False)
 
 
 def health(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
@@ -56,6 +62,16 @@ def health(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     if worn >= _WEAR:
         return warned(f"{worn} % of its endurance used", expected, "worn")
     return passed(f"{worn} % used, {found['temp_c']} °C", expected)
+
+
+def other_health(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
+    """A drive that is not NVMe passes its own health test."""
+    found = smartctl.json_facts(output(evidence, smartctl.command(_disk(host, subject).by_id).key))
+    if "passed" not in found:
+        raise unreadable("smartctl", str(found.get("messages", "")), "no health status")
+    if not found["passed"]:
+        return failed(f"its own test fails{_stakes(host, subject)}", "passes its own test")
+    return passed(f"passes, {found['temp_c']} °C" if "temp_c" in found else "passes", "passes its own test")
 
 
 def _stakes(host: HostPlan, serial: str) -> str:
@@ -157,11 +173,13 @@ def _managed(host: HostPlan) -> tuple[str, ...]:
 def commands(host: HostPlan) -> tuple[Command, ...]:
     """What must be read on the host."""
     wanted = [nvme.smart_command(_disk(host, serial).by_id) for serial in _asked(host)]
+    wanted += [smartctl.command(_disk(host, serial).by_id) for serial in _others(host)]
     return (*wanted, *ipmi.COMMANDS) if _managed(host) else tuple(wanted)
 
 
 CHECKS = (
     Check("drive-health", "drives", ("quick",), "major", "drives", "nvme-smart:{disk}", _asked, health),
+    Check("drive-test", "drives", ("quick",), "major", "drives", "smartctl:{disk}", _others, other_health),
     Check("drive-log", "drives", ("before", "quick"), "critical", "drives", "dmesg", _any, log),
     Check("pcie-links", "drives", ("quick",), "major", "drives", "lspci", _machine, links),
     Check("bmc-sensors", "host", ("quick",), "major", "bmc", "ipmi-sdr", _managed, sensors),

@@ -8,7 +8,7 @@ from llmhw_provision.checks.gpu_views import gpus_of, judged
 from llmhw_provision.checks.model import Check, Outcome, failed, passed
 from llmhw_provision.checks.views import NotThere
 from llmhw_provision.evidence import Command, Evidence
-from llmhw_provision.plan.expected import ExpectedFabric
+from llmhw_provision.expected import ExpectedFabric
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import dmesg, driver_files, ib_fabric, ib_sysfs, ibstat, mlxlink
 from llmhw_provision.probes.reading import output, unreadable

@@ -8,7 +8,7 @@ from typing import TypeVar
 from llmhw_provision.checks.model import Outcome, Status, passed
 from llmhw_provision.checks.views import NotThere
 from llmhw_provision.evidence import Evidence
-from llmhw_provision.plan.expected import ExpectedGpus
+from llmhw_provision.expected import ExpectedGpus
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import nvidia_csv, nvidia_errors, nvidia_query
 from llmhw_provision.probes.reading import output, unreadable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmhw_provision.checks import drives, fabric, gpu_driver, gpu_health, gpu_links, scheduler, services, serving
 from llmhw_provision.checks.gpu_views import with_driver, with_nvlink, with_peers
+from llmhw_provision.checks.model import Level
 from llmhw_provision.evidence import Command
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import (
@@ -35,7 +36,7 @@ def before(host: HostPlan) -> tuple[Command, ...]:
     return (dmesg.COMMAND,) if host.expected else ()
 
 
-def commands(host: HostPlan) -> tuple[Command, ...]:
+def commands(host: HostPlan, level: Level) -> tuple[Command, ...]:
     """What must be read on the host; the counters of links first and last, so that what they gained shows."""
     joined = bool(with_nvlink(host))
     found = [*([nvidia_nvlink.ERRORS] if joined else []), *fabric.commands(host), *before(host)]
@@ -45,5 +46,6 @@ def commands(host: HostPlan) -> tuple[Command, ...]:
     found += [nvidia_topo.P2P] if with_peers(host) else []
     found += [nvidia_nvlink.STATUS] if joined else []
     found += [*drives.commands(host), *services.commands(host), *scheduler.commands(host), *serving.commands(host)]
+    found += services.lengthy(host) if level == "standard" else ()
     found += [nvidia_nvlink.ERRORS_LATER] if joined else []
     return (*found, *fabric.later(host))

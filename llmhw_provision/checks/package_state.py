@@ -20,13 +20,14 @@ def planned(host: HostPlan) -> tuple[str, ...]:
     found, base, python = volumes(host), host.roles.site_base, host.roles.python_env
     of_site = base.packages if base and host.os.startswith(("Debian", "Ubuntu")) else ()
     quotas = any(item.filesystem == "ext4" and "prjquota" in item.mount_options for item in found)
-    return (
+    names = (
         *(("mdadm",) if array_names(host) else ()),
-        *dict.fromkeys(FILESYSTEMS[item.filesystem] for item in found),
+        *(FILESYSTEMS[item.filesystem] for item in found),
         *(("quota",) if quotas else ()),
         *of_site,
         *(name for item in (python.interpreters if python else ()) for name in item.packages),
     )
+    return tuple(dict.fromkeys(names))
 
 
 def sources(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

@@ -5,10 +5,10 @@ from __future__ import annotations
 from llmhw_provision.checks.gpu_views import gpus_of, judged
 from llmhw_provision.checks.model import Check, Outcome, failed, passed, warned
 from llmhw_provision.evidence import Command, Evidence
-from llmhw_provision.plan.expected import ExpectedServices
+from llmhw_provision.expected import ExpectedServices
 from llmhw_provision.plan.model import HostPlan
-from llmhw_provision.probes import dcgm, systemd
-from llmhw_provision.probes.reading import output, unreadable
+from llmhw_provision.probes import dcgm, dcgm_diag, systemd
+from llmhw_provision.probes.reading import ProbeError, output, unreadable
 
 _UNITS = "service-units"
 
@@ -58,6 +58,28 @@ def _lists(value: object) -> list[tuple[str, list[object]]]:
     return list(value.items()) if isinstance(value, dict) else []
 
 
+def diagnosis(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
+    """DCGM's own diagnosis passes. A test that was skipped has not passed: on GeForce all of them are, status 0."""
+    result = evidence.get(dcgm_diag.QUICK.key)
+    raw = result.stdout if result else b""
+    form = next((form for form in dcgm_diag.FORMATS if form.recognise(raw)), None)  # it ends with a status of its own
+    found = form.facts(raw) if form else dcgm_diag.facts_json(output(evidence, dcgm_diag.QUICK.key))
+    expected = "every test passes"
+    said = {name: ", ".join(map(str, _listed(found[name]))) for name in ("fail", "warn", "skipped")}
+    messages = "; ".join(map(str, _listed(found["messages"])[:2]))
+    if found["verdict"] == "fail":
+        return failed(f"{said['fail'] or found.get('error')}" + (f": {messages}" if messages else ""), expected)
+    if found["verdict"] == "not tested":
+        raise ProbeError(f"dcgmi diag tested nothing: {said['skipped'] or 'no test'} skipped")
+    if found["verdict"] == "warn":
+        return warned(said["warn"] or messages, expected)
+    return passed("passes" + (f"; skipped: {said['skipped']}" if said["skipped"] else ""), expected)
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []
+
+
 def _dcgm(host: HostPlan) -> tuple[str, ...]:
     return ("",) if services_of(host).dcgm else ()
 
@@ -82,8 +104,14 @@ def commands(host: HostPlan) -> tuple[Command, ...]:
     return (*wanted, dcgm.NVLINK) if _dcgm_links(host) else tuple(wanted)
 
 
+def lengthy(host: HostPlan) -> tuple[Command, ...]:
+    """What is read at level standard only: it takes minutes."""
+    return (dcgm_diag.QUICK,) if _dcgm(host) else ()
+
+
 CHECKS = (
     Check("service-unit", "services", ("quick",), "major", "services", _UNITS, _planned_units, units),
     Check("dcgm-health", "services", ("quick",), "major", "services", dcgm.HEALTH.key, _dcgm, dcgm_health),
+    Check("dcgm-diag", "services", ("standard",), "major", "services", dcgm_diag.QUICK.key, _dcgm, diagnosis),
     Check("dcgm-links", "services", ("quick",), "major", "gpu-links", dcgm.NVLINK.key, _dcgm_links, dcgm_links),
 )

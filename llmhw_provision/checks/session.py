@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from llmhw_provision.checks.access import UNREAD
 from llmhw_provision.checks.host import is_rehearsal
 from llmhw_provision.checks.model import Finding, Level
 from llmhw_provision.checks.table import Item, items, judge
@@ -36,9 +37,10 @@ class Session:
         return self._reader()
 
     def items(self) -> Iterator[Item]:
-        """Every question about every host."""
+        """Every question about every host; of a host that could not be read only whether it answers."""
         for host in self.plan.hosts:
-            yield from items(host, self.level)
+            unread = self.evidence[host.name].problem
+            yield from [Item(host, UNREAD, "")] if unread else items(host, self.level)
 
     def finding(self, item: Item) -> Finding:
         """The answer to `item`, kept for the report."""

@@ -97,7 +97,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
     found.append(folders.stat_command(tuple(paths)))
-    return (*found, *hardware.commands(plan))
+    return (*found, *hardware.commands(plan, level))
 
 
 def _before(plan: HostPlan) -> tuple[Command, ...]:
@@ -146,10 +146,12 @@ def judge(item: Item, evidence: Evidence) -> Finding:
 
 
 def judge_all(plan: HostPlan, evidence: Evidence, level: Level) -> tuple[Finding, ...]:
-    """All findings of `level` about one host; before apply, one finding is enough for a host that cannot be read."""
-    asked = items(plan, level)
-    if level == "before" and evidence.problem:
-        asked = (item for item in asked if item.check.id == "access")
+    """All findings of `level` about one host; one is enough for a host that cannot be read."""
+    asked = list(items(plan, level))
+    if evidence.problem and level == "before":
+        asked = [item for item in asked if item.check.id == "access"]
+    elif evidence.problem:
+        asked = [Item(plan, access.UNREAD, "")]
     return tuple(judge(item, evidence) for item in asked)
 
 

@@ -97,6 +97,11 @@ MACHINE: dict[str, Words] = {
         worn=("the drive has written what its vendor promises", "plan its exchange"),
     ),
     **family(
+        "drive-test",
+        "own health test of drive {subject}",
+        usual=("the drive is failing", "save what is on it, then exchange it; smartctl -a names the attribute"),
+    ),
+    **family(
         "drive-log",
         "no drive error in the kernel log",
         usual=("a drive does not answer, or failed", "dmesg names it; see the runbook before anything is written"),

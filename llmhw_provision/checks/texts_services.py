@@ -25,6 +25,14 @@ SERVICES: dict[str, Words] = {
         watches=("no health watch is set", "dcgmi health -s a"),
     ),
     **family(
+        "dcgm-diag",
+        "DCGM's diagnosis",
+        usual=(
+            "the named test found a fault on the named GPU",
+            "dcgmi diag -r 2 for that GPU; then the page of that part",
+        ),
+    ),
+    **family(
         "dcgm-links",
         "DCGM sees no NVLink down",
         usual=("links did not train or failed; dcgmi diag passes all the same", "see NVLinks and fabric manager"),

@@ -23,6 +23,8 @@ _VERBS = {
     "apply": "carry the plan out on the machines",
     "runs": "list earlier runs, show how one ended",
     "verify": "check the machines against the plan",
+    "collect": "read this machine into one file, to be judged elsewhere",
+    "drift": "what differs from the plan now; for cron",
     "report": "write the report of the last verify as HTML, JSON and JUnit",
     "schema": "print the form of workload.yaml, site.yaml, observed or plan",
 }

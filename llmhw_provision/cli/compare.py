@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from llmhw_provision.catalogue.loader import Gpu, MachineKind, find, names
-from llmhw_provision.cli.size import heading
+from llmhw_provision.cli.size_layouts import heading
 from llmhw_provision.cli.trust import data as trust_data
 from llmhw_provision.cli.trust import doubts, notes
 from llmhw_provision.cli.workload_options import job_options, machine_hardware, read_need

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import ExpectedDisk, Plan
 from llmhw_provision.plan.stack import Stack
+from llmhw_provision.plan.versions import ended_since
 from llmhw_provision.site import Site
 from llmhw_provision.sizing.models import resolve_model
 from llmhw_provision.sizing.need import Need, need
@@ -32,6 +34,9 @@ def command(folder: Path, diff: bool, as_json: bool) -> None:
     """Decide everything: reads workload.yaml, site.yaml and observed/, writes plan.json and inventory/."""
     plan = make_plan(folder)
     target = folder / "plan.json"
+    if plan.stacks:
+        for text in ended_since(plan.stacks, datetime.datetime.now(datetime.UTC).date()):
+            click.echo(f"warning: {text}", err=True)
     if diff:
         lines = differences(read(target, Plan), plan)
         click.echo("\n".join(lines) if lines else "no difference")

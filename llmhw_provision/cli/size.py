@@ -11,7 +11,7 @@ from typing import Any, Literal
 import click
 
 from llmhw_provision.cli.constants import calibrated, constants_option
-from llmhw_provision.cli.size_layouts import layouts, placed, where
+from llmhw_provision.cli.size_layouts import heading, layouts, placed, where
 from llmhw_provision.cli.speed_text import data as speed_data
 from llmhw_provision.cli.speed_text import summary
 from llmhw_provision.cli.trust import data as trust_data
@@ -162,18 +162,6 @@ def _fastest(need: Need, rows: list[Row], constants: Constants | None) -> Estima
         return None
     rate, best_item = max(rates, key=lambda each: each[0])
     return best_item if rate > 0 else None
-
-
-def heading(need: Need) -> str:
-    """Model and job in one line."""
-    job, load = need.job, need.workload
-    parts = [need.model.title, f"{need.model.parameters / 1e9:.1f}B parameters", job.kind]
-    if job.trains:
-        parts.append(job.method if job.method == "full" else f"{job.method} r={job.rank}")
-        parts += [job.scheme if job.method == "full" else job.weights, f"{job.sequence:,} tokens × {load.batch:,}"]
-    else:
-        parts += [job.weights, f"{job.concurrency:,} requests of {job.context:,} tokens", f"KV {job.kv}"]
-    return " · ".join(parts)
 
 
 def _verdict(need: Need, machine: Hardware, found: Estimate | None, problem: InputError | None) -> str:

@@ -1,4 +1,4 @@
-"""What `size` prints of the ranked layouts, of one layout that was asked about, and of several jobs on one machine."""
+"""What `size` prints: its first line, the ranked layouts, one layout asked about, several jobs on one machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from llmhw_provision.sizing.estimate import Hardware
 from llmhw_provision.sizing.need import Need
 
 Machines = list[tuple[str, Hardware]]
+
+
+def heading(need: Need) -> str:
+    """Model and job in one line."""
+    job, load = need.job, need.workload
+    parts = [need.model.title, f"{need.model.parameters / 1e9:.1f}B parameters", job.kind]
+    if job.trains:
+        parts.append(job.method if job.method == "full" else f"{job.method} r={job.rank}")
+        parts += [job.scheme if job.method == "full" else job.weights, f"{job.sequence:,} tokens × {load.batch:,}"]
+    else:
+        parts += [job.weights, f"{job.concurrency:,} requests of {job.context:,} tokens", f"KV {job.kv}"]
+    return " · ".join(parts)
 
 
 def where(title: str, machine: Hardware) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import click
 
+from llmhw_provision import evidence_archive
+from llmhw_provision.checks.collecting import unanswered
+from llmhw_provision.checks.identity import planned_host
 from llmhw_provision.checks.model import Level
 from llmhw_provision.checks.session import Session, run
 from llmhw_provision.checks.table import commands
@@ -41,7 +45,7 @@ from llmhw_provision.site import Site
     "recorded",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
-    help="Judge this recording instead of reading its host; may be given once per host.",
+    help="Judge this file of collect (or a recording under runs/) instead of reading its host; once per host.",
 )
 @become_password
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -54,6 +58,8 @@ def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str,
             "plan.json is a purchase plan: nothing was read on a machine", "run discover, then plan, then verify"
         )
     replayed = _recordings(plan, recorded)
+    for line in unanswered(plan, replayed, asked):
+        click.echo(line, err=True)
     site = None if recorded else read(folder / "site.yaml", Site)
     started = time.monotonic()
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -83,16 +89,24 @@ def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str,
 
 
 def _recordings(plan: Plan, paths: tuple[Path, ...]) -> dict[str, Evidence]:
-    """Recorded evidence by host; a planned host without a recording could not be read."""
-    loaded = {evidence.host: evidence for evidence in map(load, paths)}
-    unknown = sorted(set(loaded) - {host.name for host in plan.hosts})
-    if unknown:
-        raise InputError(
-            f"the recording is of host {unknown[0]!r}, which is not in plan.json",
-            f"hosts of the plan: {', '.join(host.name for host in plan.hosts)}",
-        )
+    """Recorded evidence by planned host; a host without a recording could not be read."""
+    found: dict[str, Evidence] = {}
+    source: dict[str, Path] = {}
+    for path in paths:
+        if evidence_archive.is_archive(path):
+            manifest, evidence = evidence_archive.read(path)
+            names: tuple[str, ...] = (manifest.host, manifest.own_name)
+        else:
+            evidence = load(path)
+            names = (evidence.host,)
+        host = planned_host(plan, evidence, names, source=str(path))
+        if host.name in found:
+            raise InputError(
+                f"{path}: a second recording of {host.name}, after {source[host.name]}", "give one of them"
+            )
+        found[host.name], source[host.name] = replace(evidence, host=host.name), path
     return {
-        host.name: loaded.get(host.name)
+        host.name: found.get(host.name)
         or Evidence(host.name, "machine", {}, problem=f"{host.name}: no recording of this host was given")
         for host in plan.hosts
     }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from llmhw_provision.catalogue.loader import MachineKind, find
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
+from llmhw_provision.expected import Expected
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.alike import Alike
 from llmhw_provision.plan.base import BasePlan, plan_base
@@ -87,6 +88,9 @@ class Kinds:
         """Nothing is known yet."""
         self.notes = Alike(_renamed)
         self.stacks = Alike(stack_for)
+        self.expected = Alike[tuple[Expected | None, tuple[Note, ...]]](
+            lambda found, host: (found[0], _renamed(found[1], host))
+        )
         self.base = Alike[BasePlan](lambda found, host: replace(found, notes=_renamed(found.notes, host)))
         self.tuning = Alike[TuningPlan](lambda found, host: replace(found, notes=_renamed(found.notes, host)))
 
@@ -125,6 +129,7 @@ def _host(
     tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
     storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
+    expected, expected_notes = kind.expected.ask((id(machine), host.expect), name, lambda: expected_of(host, machine))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -149,10 +154,11 @@ def _host(
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
             creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
             erases=storage.erases,
-            expected=expected_of(machine),
+            expected=expected,
         ),
         (
             *notes,
+            *expected_notes,
             *base.notes,
             *tuning.notes,
             *storage.notes,

@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 from llmhw_provision.catalogue.loader import Gpu, find, names
+from llmhw_provision.errors import InputError
+from llmhw_provision.expected import Expected, ExpectedGpus, HostExpect
 from llmhw_provision.machine import Gpus, Machine
-from llmhw_provision.plan.expected import Expected, ExpectedGpus
+from llmhw_provision.plan.model import Note
+from llmhw_provision.site import Host
 
+_PAIRS = ("h100-pcie", "h100-nvl", "a100-pcie-80", "rtx-a6000", "rtx-3090")  # cards that take bridges
 _NVIDIA, _BRIDGE = "10de", "0680"  # NVSwitches up to NVLink 4 are NVIDIA's PCI functions of class 0680
 
 
-def expected_of(machine: Machine) -> Expected | None:
+def expected_of(host: Host, machine: Machine) -> tuple[Expected | None, tuple[Note, ...]]:
+    """What verify asks of GPUs, fabric and services, and a note where site.yaml adds to it.
+
+    Raises InputError where site.yaml expects of GPUs what the machine cannot have.
+    """
+    seen, told = _seen(machine), host.expect
+    if told is None:
+        return seen, ()
+    gpus = seen.gpus if seen else None
+    if gpus is None and (told.driver or told.modules or told.mig or told.bridges):
+        raise InputError(f"{host.name}: expect names a driver or a mode of GPUs; the machine has no GPU")
+    found = Expected(
+        gpus=_told(host, gpus, told) if gpus else None,
+        fabric=told.fabric,
+        services=told.services,
+        smart=told.smart,
+        management_controller=told.management_controller,
+    )
+    said = told.model_dump(exclude_defaults=True)
+    note = Note(
+        host=host.name,
+        rule="verify holds the host to what site.yaml expects",
+        choice=", ".join(sorted(said)) or "nothing more",
+        source="site.yaml hosts.expect",
+    )
+    return found, (note,)
+
+
+def _told(host: Host, gpus: ExpectedGpus, told: HostExpect) -> ExpectedGpus:
+    changes: dict[str, object] = {"driver": told.driver, "modules": told.modules, "mig": told.mig}
+    if told.bridges:
+        if gpus.kind not in _PAIRS or gpus.count % 2:
+            raise InputError(f"{host.name}: expect.bridges: {gpus.count}× {gpus.kind} cannot be joined in pairs")
+        links = find("gpus", gpus.kind, Gpu).nvlink_links
+        changes |= {"nvlink": "pairs", "links": links, "links_per_pair": links}
+    return gpus.model_copy(update=changes)
+
+
+def _seen(machine: Machine) -> Expected | None:
     """The GPUs as counted and as the catalogue describes their kind; None without a GPU.
 
-    No driver is expected: that follows from the role that installs it. Bridges between PCIe cards cannot be seen
-    on the PCI bus, so none are expected of them.
+    No driver is expected: that follows from the role that installs it, or from site.yaml. Bridges between PCIe cards
+    cannot be seen on the PCI bus, so none are expected of them.
     """
     known = next((gpus for gpus in machine.gpus if gpus.kind in names("gpus")), None)
     gpus = known or next(iter(machine.gpus), None)

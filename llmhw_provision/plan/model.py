@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from llmhw_provision.documents import Record
+from llmhw_provision.expected import Expected
 from llmhw_provision.plan.cluster_model import Cluster, HostNode
-from llmhw_provision.plan.expected import Expected
 from llmhw_provision.plan.profiles import folded, unfolded
 from llmhw_provision.plan.roles import ById, InitramfsConfig, NvmeRaid0Config, TmpfsConfig, Wipe
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig

@@ -187,7 +187,7 @@ def gres_conf(facts: SlurmFacts) -> str:
 
 
 def topology_conf(leaves: Mapping[str, tuple[str, ...]]) -> str:
-    """topology.conf: a leaf group is one switch to Slurm, as its nodes meet there on every rail; above several a spine."""
+    """topology.conf: a leaf group is one switch to Slurm, as its nodes meet there on every rail; a spine above."""
     lines = [f"SwitchName={name} Nodes={compress(hosts)}" for name, hosts in leaves.items()]
     spine = next(name for name in ("spine", "spine0") if name not in leaves)
     lines += [f"SwitchName={spine} Switches={compress(leaves)}"] if len(leaves) > 1 else []

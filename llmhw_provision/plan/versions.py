@@ -87,3 +87,21 @@ def shared(stacks: Iterable[Stack]) -> tuple[Stack, ...]:
         else:
             found.append((stack, list(stack.hosts)))
     return tuple(stack.model_copy(update={"hosts": tuple(hosts)}) for stack, hosts in found)
+
+
+def ended_since(stacks: Iterable[Stack], day: datetime.date) -> tuple[str, ...]:
+    """Sentences about drivers and distributions whose support ended between the day of the matrix and `day`."""
+    from llmhw_provision.catalogue.software import Supported, software
+
+    tables, found = software(), []
+    written = datetime.date.fromisoformat(tables.catalogue.as_of)
+    for stack in stacks:
+        records: dict[str, Supported] = {tables.distros[stack.distro].title: tables.distros[stack.distro]}
+        if stack.driver:
+            records[f"driver {stack.driver.branch}"] = tables.drivers[stack.driver.branch]
+        found += [
+            f"{name}: support ended with {record.end_of_life}; the matrix is of {written}, take a newer one"
+            for name, record in records.items()
+            if record.over(day) and not record.over(written)
+        ]
+    return tuple(dict.fromkeys(found))

@@ -80,7 +80,7 @@ def _number(found: dict[str, list[str]], kind: str, name: str) -> int | None:
         raise unreadable("getent", "", f"no {kind} section")
     for line in found[kind]:
         fields = line.split(":")
-        if len(fields) < 4 or not fields[2].isdigit():
+        if len(fields) < 4 or not fields[2].isdecimal():
             raise unreadable("getent", line)
         if fields[0] == name:
             return int(fields[2])

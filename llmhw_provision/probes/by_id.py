@@ -51,7 +51,7 @@ def _hashed(name: str) -> bool:
 def _repeats(name: str, names: list[str]) -> bool:
     """Whether `name` is another name with the namespace number behind it (`..._SERIAL_1`)."""
     base, _, number = name.rpartition("_")
-    return number.isdigit() and base in names
+    return number.isdecimal() and base in names
 
 
 def links(evidence: Evidence) -> dict[str, tuple[str, ...]]:

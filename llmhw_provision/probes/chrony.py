@@ -6,7 +6,7 @@ import re
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds, message
-from llmhw_provision.probes.reading import number, pairs, plain_lines, unreadable, whole
+from llmhw_provision.probes.reading import last_line, number, pairs, plain_lines, unreadable, whole
 
 COMMAND = Command("chrony", ("chronyc", "-n", "tracking"), 10)
 
@@ -57,9 +57,22 @@ def timedate_facts(raw: bytes) -> dict[str, object]:
     return {"synchronised": values["NTPSynchronized"] == "yes", "timezone": values.get("Timezone", "")}
 
 
+def status_facts(raw: bytes) -> dict[str, object]:
+    """The same from `timedatectl` for people; "NTP synchronized" until systemd 238."""
+    values = {}
+    for line in plain_lines("timedatectl", raw):
+        key, _, value = line.partition(": ")
+        values[key.strip()] = value.strip()
+    said = values.get("System clock synchronized", values.get("NTP synchronized"))
+    if said not in ("yes", "no"):
+        raise unreadable("timedatectl", last_line(raw), "no synchronisation line")
+    return {"synchronised": said == "yes", "timezone": values.get("Time zone", "").partition(" ")[0]}
+
+
 FORMATS = (
     Format("chronyc tracking", holds(rb"\AReference ID\s+: "), facts),
     Format("chronyc sources", holds(rb"^MS Name/IP address\s+Stratum Poll Reach"), source_facts),
     Format("chronyc error", holds(rb"^506 Cannot talk to daemon"), message("chronyc", {"rc": 1, "error": True})),
+    Format("timedatectl", holds(rb"\A\s*Local time: .*\n\s*Universal time: "), status_facts),
     Format("timedatectl show", holds(rb"\ATimezone=\S+\nLocalRTC="), timedate_facts),
 )

@@ -13,7 +13,9 @@ DISCOVERY = Command("dcgm-discovery", ("dcgmi", "discovery", "-l"), 30)
 HEALTH = Command("dcgm-health", ("dcgmi", "health", "-c"), 30)
 NVLINK = Command("dcgm-nvlink", ("dcgmi", "nvlink", "--link-status"), 30)
 COMMANDS = (DISCOVERY, HEALTH, NVLINK)
-_COUNT = re.compile(r"^(\d+) (GPUs?|NvSwitch(?:es)?|CPUs?|ConnectX) found\.$")
+# Since 4.6 only active GPUs are listed unless all are asked for, and the count says which.
+_COUNT = re.compile(r"^(\d+) (GPUs?|NvSwitch(?:es)?|CPUs?|ConnectX) found(?: \((?:Active|All)\))?\.$")
+_ENTITIES = re.compile(r"^\s+(?:Link Entities: (?:N/A|[\d: ]+)|[\d:]+(?: +[\d:]+)*)$")
 _CELLS = re.compile(r"^\|(.*)\|(.*)\|$")
 _BORDER = re.compile(r"^\+[-=+]+\+$")
 _LINKS = re.compile(r"^\s+([UDX_](?: [UDX_])*)$")
@@ -48,11 +50,11 @@ def facts_discovery(raw: bytes) -> dict[str, object]:
             counts[kind] = int(count[1])
         elif cells and kind == "gpu":
             key, colon, value = cells[2].strip().partition(": ")
-            if cells[1].strip().isdigit():
+            if cells[1].strip().isdecimal():
                 gpus.append({})
             if colon and gpus:
                 gpus[-1][key] = value
-        elif line.strip() and not line.startswith(("|", "+")):
+        elif line.strip() and not line.startswith(("|", "+", "Note: Use -a flag")):
             raise unreadable("dcgmi discovery", line)
     whole = all({"Name", "PCI Bus ID", "Device UUID"} <= gpu.keys() for gpu in gpus)
     if "gpu" not in counts or len(gpus) != counts["gpu"] or not whole:
@@ -65,7 +67,8 @@ def facts_discovery(raw: bytes) -> dict[str, object]:
         "name": common(dict(names)),
         "bus_ids": [gpu["PCI Bus ID"] for gpu in gpus],
     }
-    return facts | {"nvswitches": counts.get("nvswitch"), "cpus": counts.get("cpu")}
+    hidden = any(line.startswith("Note: Use -a flag") for line in text)
+    return facts | {"nvswitches": counts.get("nvswitch"), "cpus": counts.get("cpu"), "inactive_gpus": hidden}
 
 
 def facts_health(raw: bytes) -> dict[str, object]:
@@ -102,6 +105,8 @@ def facts_link_status(raw: bytes) -> dict[str, object]:
             key = ("GPU" if whose[1] == "gpuId" else "NvSwitch") + whose[2]
         elif states and key:
             links[key], key = states[1].replace(" ", ""), ""
+        elif not key and _ENTITIES.match(line):
+            continue
         elif key or (line.strip() and not re.match(r"^[+|]|^GPUs:$|^NvSwitches:$|^\s+No .* found\.$|^Key: ", line)):
             raise unreadable(tool, line)
     if not any(_KEY.match(line) for line in text) or not links:
@@ -135,7 +140,7 @@ def facts_link_errors(raw: bytes) -> dict[str, object]:
             name, value = cells[1].strip(" ->"), cells[2].strip()
             if re.fullmatch(r"Link \d+", name):
                 link = name
-            elif link and value.isdigit():
+            elif link and value.isdecimal():
                 counters.setdefault(link, {})[name] = int(value)
             elif value and link:
                 raise unreadable("dcgmi nvlink -e", line)
@@ -177,7 +182,7 @@ def facts_dmon(raw: bytes) -> dict[str, object]:
         words = line.split()
         if line.startswith(("#Entity", "# Entity")):
             columns = line.replace("# Entity", "#Entity").split()[1:]
-        elif len(words) >= 2 and words[0] in ("GPU", "GPU-I", "GPU-CI", "Switch", "CPU") and words[1].isdigit():
+        elif len(words) >= 2 and words[0] in ("GPU", "GPU-I", "GPU-CI", "Switch", "CPU") and words[1].isdecimal():
             if len(words) - 2 != len(columns) or not columns:
                 raise unreadable("dcgmi dmon", line, f"{len(words) - 2} cells under {len(columns)} headings")
             last["".join(words[:2])] = {
@@ -209,7 +214,7 @@ def facts_error(raw: bytes) -> dict[str, object]:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("dcgmi discovery", shows(r"[ \t]*\d+ GPUs? found\.$"), facts_discovery),
+    Format("dcgmi discovery", shows(r"[ \t]*\d+ GPUs? found(?: \((?:Active|All)\))?\.$"), facts_discovery),
     Format(
         "dcgmi health", shows(r"\| (?:Health Monitor Report|Overall Health)|.*\"Health Monitor Report\""), facts_health
     ),

@@ -75,7 +75,7 @@ def _take(tests: list[Test], section: str, name: str, last: str, said: str, line
     if kind:
         test.messages.append((kind[1], said))
     elif entity:
-        test.statuses[entity[2]] = entity[3]
+        test.statuses[_entity(entity[1], entity[2])] = entity[3]
     elif result and (name or not _MESSAGE.match(last)):
         numbers = re.findall(r"\d+", result[3] or "")
         for number in numbers or [""]:
@@ -120,7 +120,7 @@ def _json_test(section: str, item: Any) -> Test:
             raise unreadable(_TOOL, str(result)[:80], "a result without status")
         ids = str(result.get("entity_id", result.get("gpu_ids", result.get("gpu_id", ""))))
         for number in ids.split(",") or [""]:
-            test.statuses[number.strip()] = _status(status)
+            test.statuses[_entity(str(result.get("entity_group", "GPU")), number.strip())] = _status(status)
         for key, kind in (("warnings", "Warning"), ("info", "Info")):
             said = result.get(key) or []
             for message in said if isinstance(said, list) else [said]:
@@ -128,9 +128,16 @@ def _json_test(section: str, item: Any) -> Test:
                     (kind, str(message.get("warning", message) if isinstance(message, dict) else message))
                 )
     summary = item.get("test_summary")
-    if isinstance(summary, dict) and isinstance(summary.get("status"), str) and not test.statuses:
-        test.statuses[""] = _status(summary["status"])
+    if isinstance(summary, dict) and isinstance(summary.get("status"), str):
+        told = _status(summary["status"])
+        if not test.statuses or (told == "Fail" and "Fail" not in test.statuses.values()):
+            test.statuses[""] = told
     return test
+
+
+def _entity(kind: str, number: str) -> str:
+    """A GPU by its number, anything else with its kind."""
+    return number if kind == "GPU" or not number else f"{kind}{number}"
 
 
 def _status(said: str) -> str:
@@ -147,7 +154,7 @@ def _named(test: Test, wanted: str) -> list[str]:
     numbered = [number for number in found if number]
     if not numbered and found:
         numbered = list(dict.fromkeys(n for _, text in test.messages for n in re.findall(r"\bGPU (\d+)\b", text)))
-    return [f"{name} GPU{number}" for number in numbered] or ([name] if found else [])
+    return [f"{name} {f'GPU{one}' if one.isdecimal() else one}" for one in numbered] or ([name] if found else [])
 
 
 def _facts(about: dict[str, str], tests: list[Test]) -> dict[str, object]:

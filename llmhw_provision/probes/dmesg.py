@@ -21,13 +21,14 @@ HARDWARE = frozenset({46, 48, 61, 62, 64, 74, 79, 92, 95, 109, 110, 119, 120, 13
 _XID = re.compile(r"NVRM: (?:GPU at )?Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]+)\b")
 _SXID = re.compile(r"SXid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+), (Fatal|Non-fatal|Non-Fatal)?")
 _GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)")
-_AER = re.compile(r"(\S+): PCIe Bus Error: severity=(Corrected|Uncorrected)[^,]*")
+_AER = re.compile(r"(?<!\S)(\S+): PCIe Bus Error: severity=(Corrected|Uncorrected)[^,]*")
 _OTHER = {
     "rm_init_adapter": re.compile(r"RmInitAdapter failed!"),
     "api_mismatch": re.compile(r"NVRM: API mismatch"),
     "no_nvidia_device": re.compile(r"NVRM: No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)"),
     "module_rejected": re.compile(
         r"Key was rejected by service|Loading of unsigned module|Loading of module with unavailable key"
+        r"|Lockdown: .*unsigned module loading"
     ),
     "machine_check": re.compile(r"\[Hardware Error\]|mce: .*[Mm]achine [Cc]heck"),
     "edac_uncorrected": re.compile(r"EDAC .*: [1-9][0-9]* UE "),
@@ -125,10 +126,12 @@ def facts(raw: bytes) -> dict[str, object]:
 
 
 _REFUSED: dict[str, object] = {"error": True, "rc": 1, "verdict": "not tested"}
+# Seconds since the start have eight digits at most (three years); ten digits are a date, as ping -D prints it.
 _KERNEL = (
-    rb"\A(.*\n){0,3}?(<[0-9]+>)?(\[ *[0-9]+\.[0-9]+\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] |"
+    rb"\A(.*\n){0,3}?(<[0-9]+>)?(\[ *[0-9]{1,8}\.[0-9]+\](\[[ CT0-9]+\])? |"
+    rb"\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] |"
     rb"([A-Z][a-z]{2} +[0-9]+ [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,+Z-]+) \S+ kernel: |"
-    rb"kern  ?:\w+ +: \[)"
+    rb"(kern|daemon|user|syslog) *:\w+ *: (\[|[0-9]{4}-[0-9]{2}-[0-9]{2}T)|[0-9]+,[0-9]+,[0-9]+,[-c+][^;\n]*;)"
 )
 FORMATS = (
     Format(

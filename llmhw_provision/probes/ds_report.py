@@ -6,7 +6,7 @@ import re
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import plain_lines, unreadable
+from llmhw_provision.probes.reading import last_line, plain_lines, unreadable
 
 _OP = re.compile(r"^([a-z][\w ]*?) \.* ?\[(YES|NO)\] \.* ?\[(OKAY|NO)\]\s*$")
 _PAIR = re.compile(r"^([a-z][\w /().-]*?) \.{2,} (.*?)\s*$")
@@ -41,7 +41,7 @@ def facts(raw: bytes) -> dict[str, object]:
         elif (match := _PAIR.match(line)) and match[1] in _KEYS:
             found[_KEYS[match[1]]] = None if match[2] == "None" else match[2]
     if not ops or not general or "deepspeed" not in found:
-        raise unreadable("ds_report", raw.decode("utf-8", "replace").strip().splitlines()[-1], "cut off")
+        raise unreadable("ds_report", last_line(raw), "cut off")
     return found | {"ops": ops, "warnings": warnings}
 
 

@@ -10,9 +10,22 @@ import re
 from typing import Any
 
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import exact, json_object, number, rows, table, unreadable, whole
+from llmhw_provision.probes.reading import (
+    exact,
+    json_object,
+    last_line,
+    number,
+    plain_lines,
+    rows,
+    table,
+    unreadable,
+    whole,
+)
 
 _START = re.compile(rb"^\{\s*$|^\{\s*\"fio version\"", re.MULTILINE)
+_JOB = re.compile(r"^(\S.*): \(groupid=[0-9]+, jobs=[0-9]+\): err=\s*([0-9]+)")
+_TOTAL = re.compile(r"^\s*(READ|WRITE|TRIM): bw=\S+ \(([0-9.]+)([kMGT]?B)/s\), ")
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _DIRECTIONS = ("read", "write", "trim")
 
 
@@ -71,4 +84,34 @@ def _verdict(targets: list[str], document: dict[str, Any], *, failed: bool) -> s
     return "pass"
 
 
-FORMATS = (Format("fio --output-format=json", holds(rb'^\{\s*"fio version"\s*:'), facts),)
+def text_facts(raw: bytes) -> dict[str, object]:
+    """The same from fio's text for people, whose bandwidths have three digits; jobs are those of its groups."""
+    text = plain_lines("fio", raw)
+    jobs = [match for match in map(_JOB.match, text) if match]
+    totals = [match for match in map(_TOTAL.match, text) if match]
+    groups = [line for line in text if line.startswith("Run status group ")]
+    if not jobs or not totals or len(groups) != len(set(groups)):
+        raise unreadable("fio", last_line(raw), "no job, no summary, or several reports")
+    found: dict[str, object] = {"jobs": len(jobs), "error": any(match[2] != "0" for match in jobs)}
+    found["version"] = next((line for line in text if re.fullmatch(r"fio-[0-9]\S*", line)), None)
+    for direction in _DIRECTIONS:
+        parts = [int(float(match[2]) * _UNITS[match[3]]) for match in totals if match[1].lower() == direction]
+        found[f"{direction}_bw_bytes"] = found[f"sum_{direction}_bw_bytes"] = sum(parts)
+    moved = sum(int(float(match[2]) * _UNITS[match[3]]) for match in totals)
+    return found | {
+        "gb_s": exact(round(moved / 1e9, 6)),
+        "rc": int(bool(found["error"])),
+        "verdict": _text_verdict(found, text),
+    }
+
+
+def _text_verdict(found: dict[str, object], text: list[str]) -> str:
+    if found["error"]:
+        return "fail"
+    return "pass" if any(line.startswith("Disk stats (read/write):") for line in text) else "not tested"
+
+
+FORMATS = (
+    Format("fio", holds(rb"^\S[^:\n]*: \(g=[0-9]+\): rw=\w+, "), text_facts),
+    Format("fio --output-format=json", holds(rb'^\{\s*"fio version"\s*:'), facts),
+)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from llmhw_provision.probes.reading import lines, unreadable
 
 HEAD = 65536
+_COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,16 @@ class Format:
 
 
 def holds(pattern: bytes) -> Callable[[bytes], bool]:
-    """Tells whether `pattern` (line anchors on) occurs in the first 64 KiB of an output."""
+    """Tells whether `pattern` (line anchors on) occurs in the first 64 KiB of an output, colours aside."""
     compiled = re.compile(pattern, re.MULTILINE)
-    return lambda raw: compiled.search(raw[:HEAD]) is not None
+
+    def recognise(raw: bytes) -> bool:
+        head = raw[:HEAD]
+        if b"\x1b" in head:
+            head = _COLOUR.sub(b"", head)
+        return compiled.search(head) is not None
+
+    return recognise
 
 
 def message(tool: str, facts: dict[str, object]) -> Callable[[bytes], dict[str, object]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import plain_lines, rows, unreadable, whole
+from llmhw_provision.probes.reading import json_value, plain_lines, rows, unreadable, whole
 
 SMINFO = Command("sminfo", ("sminfo",), 20)
 HOSTS = Command("ibhosts", ("ibhosts",), 60)
@@ -20,7 +19,7 @@ _SM = re.compile(
     r"state ([0-9]+) SMINFO_([A-Z]+)\s*$"
 )
 _NODE = re.compile(r'^(Ca|Switch)\s*: (0x[0-9a-f]+) ports ([0-9]+) "([^"]*)"')
-_LINK = re.compile(r"==\(\s*(?:([0-9]+)X\s+([0-9.]+) Gbps\s+)?([A-Za-z]+)/\s*([A-Za-z]+)\s*\)==>.*\((.*)\)\s*$")
+_LINK = re.compile(r"==\(\s*(?:([0-9]+)X\s+([0-9.]+ Gbps|FDR10)\s+)?([A-Za-z]+)/\s*([A-Za-z]+)\s*\)==>.*\((.*)\)\s*$")
 _COUNTER = re.compile(r"^([A-Za-z0-9]+):\.*((?:0x[0-9a-fA-F]+)|(?:[0-9]+)|N/A)$")
 _RDMA = re.compile(r"^(?:[0-9]+/[0-9]+: |link )([^\s/]+)/([0-9]+):? (.*)$")
 _ERRORS = re.compile(r"(Error|Errors|Dropped|Discards|Downed|Recovery)(Counter|Ext)?$|Errors")
@@ -113,11 +112,7 @@ def _add_link(found: dict[str, object], port: str, values: dict[str, str]) -> No
 def rdma_json(raw: bytes) -> dict[str, object]:
     """As `rdma_facts`, from `rdma -j link`."""
     found: dict[str, object] = {}
-    try:
-        entries = rows(json.loads(raw), "rdma -j link", "links")
-    except ValueError:
-        raise unreadable("rdma -j link", raw[-60:].decode("utf-8", "replace"), "not JSON, or cut off") from None
-    for entry in entries:
+    for entry in rows(json_value("rdma -j link", raw), "rdma -j link", "links"):
         port = whole("rdma -j link", entry.get("port", 1), "port")
         values = {key: str(value) for key, value in entry.items()}
         _add_link(found, f"{values.get('ifname', '')}/{port}", values)

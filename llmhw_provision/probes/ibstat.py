@@ -130,7 +130,9 @@ def _verdict(fabric: list[Port], *, bad: bool) -> str:
 
 def _panic(raw: bytes) -> dict[str, object]:
     """What stopped ibstat; the ports listed before it are not the whole machine."""
-    line = next(text for text in plain_lines("ibstat", raw) if _PANIC.match(text))
+    line = next((text for text in plain_lines("ibstat", raw) if _PANIC.match(text)), "")
+    if not line:
+        raise unreadable("ibstat", "", "no panic line")
     device = _DEVICE.search(line)
     return {"error": f"ibpanic {device[1]}" if device else line, "verdict": "fail", "rc": 255}
 

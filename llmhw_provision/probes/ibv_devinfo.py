@@ -12,6 +12,7 @@ from llmhw_provision.probes.reading import plain_lines, unreadable, whole
 COMMAND = Command("ibv_devinfo", ("ibv_devinfo",), 20)
 
 _PAIR = re.compile(r"^\s+([\w ]+):\s*(.*?)\s*$")
+_DETAIL = re.compile(r"^\s+(?:GID\[\s*[0-9]+\]:|[A-Z][A-Z0-9_]{3,}\s*$|Unknown flags: |Device supports )")  # with -v
 _STATE = re.compile(r"^PORT_([A-Z_]+) \([0-9]+\)$")
 
 
@@ -36,7 +37,7 @@ def parse(raw: bytes) -> tuple[Port, ...]:
         elif (match := _PAIR.match(line)) and devices:
             name, about, ports = devices[-1]
             (ports[-1] if ports else about)[match[1]] = match[2]
-        elif words:
+        elif words and not (devices and _DETAIL.match(line)):
             raise unreadable("ibv_devinfo", line)
     found: list[Port] = []
     for name, about, ports in devices:

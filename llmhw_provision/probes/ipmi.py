@@ -20,6 +20,8 @@ _STATUS = ("ok", "ns", "nc", "cr", "nr", "us", "lnc", "lcr", "lnr", "unc", "ucr"
 FAULTY = ("nc", "cr", "nr", "lnc", "lcr", "lnr", "unc", "ucr", "unr")
 _SUPPLY = re.compile(r"^(PS|PSU|PWS|Power Supply|Pwr Supply)[ _-]?[0-9]", re.IGNORECASE)
 _WORDS = re.compile(r"Failure detected|Predictive failure|AC lost|lost or out-of-range|Config Error|Inactive", re.I)
+_UNSENT = re.compile(r"^Unable to send command: ")  # stands between the rows where both streams go to one file
+_POWER = re.compile(r"^\s*(Instantaneous|Minimum|Maximum|Average) .*?:\s+([0-9]+) Watts\s*$")
 _PRESENT = 0x01
 
 
@@ -42,7 +44,8 @@ class Sensor:
 
 def parse_sensors(raw: bytes) -> tuple[Sensor, ...]:
     """The sensors of `sdr` (3 columns), `sdr elist` (5) or `sensor` (10)."""
-    return tuple(_sensor(line) for line in plain_lines("ipmitool", raw) if line.strip())
+    text = plain_lines("ipmitool", raw)
+    return tuple(_sensor(line) for line in text if line.strip() and not _UNSENT.match(line))
 
 
 def _sensor(line: str) -> Sensor:
@@ -75,6 +78,17 @@ def sensor_facts(raw: bytes) -> dict[str, object]:
     return found | {"verdict": "fail" if found["bad"] else "pass"}
 
 
+def power_facts(raw: bytes) -> dict[str, object]:
+    """Watts of the whole machine, from `ipmitool dcmi power reading`: now, least, most, mean."""
+    text = plain_lines("ipmitool dcmi", raw)
+    found = {match[1].lower(): int(match[2]) for match in map(_POWER.match, text) if match}
+    state = next((line.partition(":")[2].strip() for line in text if "Power reading state is:" in line), "")
+    if len(found) != 4 or not state:
+        raise unreadable("ipmitool dcmi", text[-1] if text else "", "cut off")
+    names = {"instantaneous": "power_w", "minimum": "power_min_w", "maximum": "power_max_w", "average": "power_mean_w"}
+    return {**{name: found[key] for key, name in names.items()}, "state": state}
+
+
 def event_facts(raw: bytes) -> dict[str, object]:
     """The events, and of them those that tell of memory errors and lost power."""
     events = []
@@ -96,6 +110,7 @@ FORMATS = (
     Format("ipmitool sel list", holds(rb"\A\s*[0-9a-f]+ \| +(([0-9]{2}/){2}[0-9]{2,4}|Pre-Init)"), event_facts),
     Format("ipmitool sel empty", holds(rb"\ASEL has no entries\s*\Z"), message("ipmitool sel", {"events": []})),
     Format("ipmitool sdr", holds(_ROW), sensor_facts),
+    Format("ipmitool dcmi power reading", holds(rb"\A\s*Instantaneous power reading:\s+[0-9]+ Watts"), power_facts),
     Format("ipmitool sensor", holds(rb"\A[^|\n]+\|[^|\n]+\|[^|\n]+\|\s*(\w+)\s*(\|[^|\n]+){6}$"), sensor_facts),
     Format(
         "ipmitool without device",

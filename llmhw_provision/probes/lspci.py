@@ -94,7 +94,7 @@ def _detail(function: Function, line: str) -> None:
             function.remarks = (speed[2] or "", width[2] or "")
     elif words.startswith("Kernel driver in use: "):
         function.driver = words.partition(": ")[2]
-    elif words.startswith("NUMA node: ") and words[11:].isdigit():
+    elif words.startswith("NUMA node: ") and words[11:].isdecimal():
         function.numa = int(words[11:])
     elif words.startswith("ACSCtl:"):
         function.acs = re.findall(r"(\w+)\+", words)

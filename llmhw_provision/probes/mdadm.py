@@ -6,7 +6,7 @@ An array is always found by UUID or name: /dev/md0 may be /dev/md127 after the n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.reading import lines, output, pairs, sections, unreadable, whole
@@ -42,22 +42,25 @@ CONF = Command(
 COMMANDS = (MDSTAT, KERNEL, DETAIL, CONF)
 
 _STAT = re.compile(
-    r"^(md\S+) : (active|inactive)((?: \([^)]*\))*)(?: ([a-z]+[0-9]*))?((?: \S+\[[0-9]+\](?:\([A-Z]\))*)*)\s*$"
+    r"^(md\S+) : (active|inactive|broken)((?: \([^)]*\))*)(?: ([a-z]+[0-9]*))?((?: \S+\[[0-9]+\](?:\([A-Z]\))*)*)\s*$"
 )
 _MEMBER = re.compile(r"(\S+)\[([0-9]+)\]((?:\([A-Z]\))*)")
 _SYSFS = re.compile(r"^(md[^/]+)/md/(\w+):(.*)$")
+_COUNTS = re.compile(r" \[([0-9]+)/([0-9]+)\] \[[U_]+\]")
 _UUID = re.compile(r"^[0-9a-f]{8}(:[0-9a-f]{8}){3}$")
 
 
 @dataclass(frozen=True)
 class StatLine:
-    """One array in /proc/mdstat. An inactive one has no level; its members are flagged (S)."""
+    """One array in /proc/mdstat. An inactive one has no level; its members are flagged (S); one that lost a member it
+    cannot do without is not active either (the kernel writes `broken`)."""
 
     name: str
     active: bool
     level: str
     members: tuple[str, ...]
     faulty: tuple[str, ...]
+    degraded: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,9 @@ def parse_mdstat(raw: bytes) -> tuple[StatLine, ...]:
     found: list[StatLine] = []
     for line in text[1:-1]:
         if not line or line[0].isspace():
+            counts = _COUNTS.search(line)
+            if counts and found and int(counts[2]) < int(counts[1]):
+                found[-1] = replace(found[-1], degraded=True)
             continue
         match = _STAT.match(line)
         if not match:
@@ -145,7 +151,7 @@ def _members(values: dict[str, str]) -> tuple[str, ...]:
         match = re.match(r"^MD_DEVICE_(.+)_DEV$", key)
         if match:
             role = values.get(f"MD_DEVICE_{match[1]}_ROLE", "spare")
-            found.append((int(role) if role.isdigit() else 1_000_000, device.removeprefix("/dev/")))
+            found.append((int(role) if role.isdecimal() else 1_000_000, device.removeprefix("/dev/")))
     return tuple(name for _, name in sorted(found))
 
 

@@ -69,7 +69,7 @@ def parse_df(raw: bytes) -> dict[str, tuple[int, int]]:
         raise unreadable("df", text[0] if text else "")
     for line in text[1:]:
         size, avail, path = [*line.split(None, 2), "", "", ""][:3]
-        if not (size.isdigit() and avail.isdigit() and path.startswith("/")):
+        if not (size.isdecimal() and avail.isdecimal() and path.startswith("/")):
             if size == "-" or avail == "-":
                 continue
             raise unreadable("df", line)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.nccl_tests import Row, Run, run_facts
-from llmhw_provision.probes.reading import json_object, unreadable
+from llmhw_provision.probes.reading import json_object, number, unreadable
 from llmhw_provision.probes.screen import shows
 
 _TOOL = "nccl-tests JSON"
@@ -59,8 +60,7 @@ def _row(item: Any) -> Row:
         raise unreadable(_TOOL, str(item)[:80], "not a result")
     sides = [item.get("out_of_place"), item.get("in_place")]
     values = [[_bandwidth(side, key) for side in sides] for key in ("alg_bw", "bus_bw")]
-    wrong = [side.get("nwrong") if isinstance(side, dict) else None for side in sides]
-    texts = ["N/A" if count is None else f"{float(count):g}" for count in wrong]
+    texts = ["N/A" if count is None else f"{count:g}" for count in (_counted(side) for side in sides)]
     return Row(
         item["size"],
         item["count"],
@@ -72,11 +72,18 @@ def _row(item: Any) -> Row:
     )
 
 
+def _counted(side: Any) -> float | None:
+    """Wrong values of one side; None where they were not counted."""
+    if not isinstance(side, dict) or side.get("nwrong") is None:
+        return None
+    return number(_TOOL, side["nwrong"], "nwrong")
+
+
 def _bandwidth(side: Any, key: str) -> float | None:
     if side is None:
         return None
     value = side.get(key) if isinstance(side, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise unreadable(_TOOL, f"{key} {value!r}", "not a number")
     return float(value)
 

@@ -26,6 +26,7 @@ _HEAD = re.compile(r"\bsize\s+count\s+type\b.*\bbusbw\b.*$")
 _PREFIX = re.compile(r"^\s*(\d+:|\[\d+,\d+\](?:<std(?:out|err)>:?)?|\[\d+\]|[\w.-]+:)(?=\s*#|\s+\d+\s+\d+\s)")
 _SETUP = re.compile(r"nThread (\d+) nGpus (\d+) minBytes (\d+) maxBytes (\d+) step: (\d+)\((factor|bytes)\)")
 _RANK = re.compile(r"\bRank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(\S+) device\s+\d+ \[\S+\] (.+)$")
+_REDUCED = re.compile(r"Reducing maxBytes to (\d+) due to memory limitation")
 _BOUNDS = re.compile(r"Out of bounds values\s*: (\d+) (OK|FAILED)\s*$")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s*: ([\d.e+-]+)(?: (OK|FAILED))?\s*$")
 _NAME = re.compile(r"Collective test (?:starting|concluded): (\w+?)(?:_perf)?\s*$")
@@ -38,6 +39,8 @@ _ERRORS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("cuda_failure", re.compile(r"Test CUDA failure ")),
     ("nccl_failure", re.compile(r"Test NCCL failure ")),
     ("invalid_gpu_count", re.compile(r"Invalid number of GPUs: ")),
+    ("nccl_error", re.compile(r"^(?:\S+: ?)?# error: \S")),
+    ("incompatible_nccl", re.compile(r"Incompatible NCCL versions\. ")),
     ("timeout", re.compile(r"DUE TO TIME LIMIT|Test timeout \(", re.I)),
 )
 _COLLAPSE = 0.5  # busbw at a larger size below this part of the best before: a fallback path, not noise
@@ -72,6 +75,7 @@ class Run:
     columns: list[str] = field(default_factory=list)
     fields: int = 0
     setup: tuple[int, ...] = ()
+    reduced: int = 0
     name: str = ""
     prefix: str = ""
     nccl: str = ""
@@ -86,8 +90,12 @@ class Run:
     @property
     def ended(self) -> bool:
         """Whether all sizes that were asked for are there, and the closing lines."""
-        asked = self.setup[3] if self.setup and self.setup[5] == 1 else 0
-        return self.bounds is not None and self.average is not None and self.rows[-1].size * 2 > asked
+        if self.bounds is None or self.average is None:
+            return False
+        if not self.setup:
+            return True
+        last, asked, step = self.rows[-1].size, self.reduced or self.setup[3], self.setup[4]
+        return last * max(step, 2) > asked if self.setup[5] else last + max(step, 1) > asked
 
 
 def parse(raw: bytes) -> Run:
@@ -132,6 +140,8 @@ def _take(run: Run, line: str) -> None:
         run.name = name[1]
     elif version:
         run.nccl = version[1]
+    elif reduced := _REDUCED.search(plain):
+        run.reduced = int(reduced[1])
     elif plain.strip(" #") in ("...", "[...]", "…"):
         run.elided = True
     if not run.error:
@@ -186,7 +196,7 @@ def collective(run: Run) -> str:
     if not alg or not bus:
         return ""
     ratio = bus / alg
-    if last.root.isdigit():
+    if last.root.isdecimal():
         return "broadcast" if last.redop in ("", "none") else "reduce"
     if last.redop not in ("", "none"):
         return "all_reduce" if ratio >= 0.99 else "reduce_scatter"

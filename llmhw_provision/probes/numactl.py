@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.evidence import Command
-from llmhw_provision.probes.format import Format, holds
+from llmhw_provision.probes.format import Format, holds, message
 from llmhw_provision.probes.reading import plain_lines, unreadable, whole
 
 COMMAND = Command("numactl", ("numactl", "-H"), 10)
@@ -66,4 +66,11 @@ def facts(raw: bytes) -> dict[str, object]:
     return found | {"nodes": len(nodes), "cpus": sum(len(node.cpus) for node in nodes)}
 
 
-FORMATS = (Format("numactl -H", holds(rb"\Aavailable: [0-9]+ nodes? \("), facts),)
+FORMATS = (
+    Format("numactl -H", holds(rb"\Aavailable: [0-9]+ nodes? \("), facts),
+    Format(
+        "numactl without NUMA",
+        holds(rb"\ANo NUMA (support )?available on this system\.?\s*\Z"),
+        message("numactl", {"error": True, "rc": 1}),
+    ),
+)

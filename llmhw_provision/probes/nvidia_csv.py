@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import output, unreadable
-from llmhw_provision.probes.screen import absent, broken, common, screen, shows
+from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 FIELDS = Command("nvidia-smi-fields", ("nvidia-smi", "--help-query-gpu"), 20)
 WANTED = (
@@ -50,7 +50,7 @@ class Table:
 
 def parse(raw: bytes) -> Table:
     """The rows; raises ProbeError when a row has another number of cells than the heading."""
-    text = [line for line in screen(_TOOL, raw) if line.strip()]
+    text = [line for line in inforom(screen(_TOOL, raw))[0] if line.strip()]
     found = list(csv.reader(text, skipinitialspace=True))
     heads = [_HEAD.match(cell.strip()) for cell in found[0]] if found else []
     if not heads or not all(heads):
@@ -89,6 +89,25 @@ def slow_link(row: dict[str, str]) -> str | None:
     return None
 
 
+# Cells that tell of a fault: the field, and the values it has then.
+_FAULTS = (
+    (
+        re.compile(r"reasons\.(?:hw_slowdown|hw_thermal_slowdown|hw_power_brake_slowdown|sw_thermal_slowdown)$"),
+        r"Active",
+    ),
+    (re.compile(r"^remapped_rows\.(?:pending|failure)$|^retired_pages\.pending$"), r"Yes|1"),
+    (re.compile(r"^ecc\.errors\.uncorrected\..*total$"), r"[1-9][0-9]*"),
+    (re.compile(r"^(?:gpu_)?recovery_action$"), r"(?i:.*(?:reset|reboot|drain).*)"),
+)
+
+
+def faults(row: dict[str, str]) -> list[str]:
+    """Names of the fields of a row whose value is a fault of the GPU."""
+    return [
+        name for name, cell in row.items() for field, bad in _FAULTS if field.search(name) and re.fullmatch(bad, cell)
+    ]
+
+
 def recognise(raw: bytes) -> bool:
     """Whether the first line that is not empty is a list of field names, one of which every driver knows."""
     return _FIRST_LINE.match(raw) is not None
@@ -104,14 +123,19 @@ def facts(raw: bytes) -> dict[str, object]:
     bad = {key: link for key, row in each.items() if (link := slow_link(row))}
     unread = {key: [name for name, cell in row.items() if broken(cell)] for key, row in each.items()}
     unread = {key: names for key, names in unread.items() if names}
+    wrong = {key: names for key, row in each.items() if (names := faults(row))}
     facts: dict[str, object] = {
         "columns": len(found.fields),
         "rows": len(found.rows),
         "gpus": keys,
         "bad": bad,
         "unreadable": unread,
-        "verdict": "fail" if bad or unread else "pass",
+        "faults": wrong,
+        "verdict": "fail" if bad or unread or wrong else "pass",
     }
+    corrupted = inforom(screen(_TOOL, raw))[1]
+    if corrupted:
+        facts |= {"inforom_corrupted": corrupted, "error": "inforom_corrupted", "verdict": "fail"}
     for name in found.fields:
         cells = {key: _cell(row[name]) for key, row in each.items() if not broken(row[name])}
         if cells:

@@ -24,7 +24,9 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("nvml_failure", r"Failed to initialize NVML: \S[^\n]*\n"),
     ("no_devices", r"No devices were found\.?\s*$"),
     ("invalid_field", r'Field "(?P<field>[^"]*)" is not a valid field to query\.'),
-    ("not_installed", r"(?:\S+: )*nvidia-smi: (?:command )?not found"),
+    ("nvml_failure", r"NVIDIA-SMI has failed because (?!it couldn)[^\n]*\.\s*$"),
+    ("not_installed", r"(?:[\w/.-]+: )?(?:(?:line )?\d+: )?nvidia-smi: (?:command )?not found"),
+    ("not_installed", r"Command 'nvidia-smi' not found"),
 )
 _COMPILED = tuple((name, re.compile(rf"^[ \t]*{pattern}", re.M | re.I)) for name, pattern in _ERRORS)
 _LIBRARY = re.compile(r"^\s*NVML library version: (\d+(?:\.\d+)+)\s*$", re.M)

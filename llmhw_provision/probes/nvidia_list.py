@@ -6,8 +6,8 @@ import re
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format
-from llmhw_provision.probes.reading import output, unreadable
-from llmhw_provision.probes.screen import absent, broken, common, screen, shows
+from llmhw_provision.probes.reading import last_line, output, unreadable
+from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 LIST = Command("nvidia-smi-list", ("nvidia-smi", "-L"), 60)
 VERSION = Command("nvidia-smi-version", ("nvidia-smi", "--version"), 60)
@@ -28,10 +28,10 @@ _NAMES = {
     "CUDA UMD": "cuda",
     "KMD": "kmd",
 }
-_TITLE = re.compile(r"^\| NVIDIA-SMI (\S+)\s+(?:Driver|KMD) Version: (\S+)\s+CUDA (?:UMD )?Version: (\S+)\s*\|$")
+_TITLE = re.compile(r"^\| NVIDIA-SMI (\S+)\s+(?:Driver|KMD) Version: (\S+)(?:\s+CUDA (?:UMD )?Version: (\S+))?\s*\|$")
 _FIRST = re.compile(
     r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*\|\s*"
-    r"([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s+(\S+)\s*\|\s*(\S.*?)\s*\|$"
+    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s+(\S+)\s*\|\s*(\S.*?)\s*\|$"
 )
 _SLICE = re.compile(r"^\|\s+\d+\s+\d+\s+\d+\s+\d+\s+\|\s+\d+MiB / ")
 _SECOND = re.compile(
@@ -43,7 +43,7 @@ def parse_list(raw: bytes) -> tuple[dict[int, str], list[str]]:
     """Name by GPU index, and the profiles of the MIG devices."""
     gpus: dict[int, str] = {}
     slices: list[str] = []
-    for line in screen("nvidia-smi -L", raw):
+    for line in inforom(screen("nvidia-smi -L", raw))[0]:
         gpu, mig = _GPU.match(line), _MIG.match(line)
         if gpu and int(gpu[1]) == len(gpus):
             gpus[int(gpu[1])] = gpu[2]
@@ -86,10 +86,12 @@ def facts_version(raw: bytes) -> dict[str, object]:
 
 def facts_table(raw: bytes) -> dict[str, object]:
     """Driver, CUDA and one row a GPU; cells that read ERR! are listed, never taken for values."""
-    text = screen("nvidia-smi", raw)
+    text, corrupted = inforom(screen("nvidia-smi", raw))
+    while text and not text[-1]:
+        del text[-1]
     title = next((match for match in map(_TITLE.match, text) if match), None)
-    if title is None or not text[-1].strip().startswith(("+", "|")):
-        raise unreadable("nvidia-smi", text[-1], "no title line, or cut off")
+    if title is None or not text or not text[-1].strip().startswith(("+", "|")):
+        raise unreadable("nvidia-smi", last_line(raw), "no title line, or cut off")
     end = next((n for n, line in enumerate(text) if line.startswith("| Processes:")), len(text))
     gpus: dict[str, dict[str, object]] = {}
     errors: dict[str, list[str]] = {}
@@ -126,11 +128,18 @@ def facts_table(raw: bytes) -> dict[str, object]:
         raise unreadable("nvidia-smi", text[-1], "GPU rows are missing")
     errors = {key: names for key, names in errors.items() if names}
     slices = [line for line in text[:end] if _SLICE.match(line)]
-    facts: dict[str, object] = {"driver": title[2], "cuda": None if absent(title[3]) else title[3], "gpus": list(gpus)}
+    facts: dict[str, object] = {
+        "driver": title[2],
+        "cuda": title[3] if title[3] and not absent(title[3]) and not broken(title[3]) else None,
+        "gpus": list(gpus),
+    }
     names = {key: row.get("name") for key, row in gpus.items()}
     facts |= {"name": common(dict(names)), "rows": gpus, "error_cells": errors, "mig_devices": slices}
     if errors:
         facts |= {"error": "gpu_error_cells", "err_gpus": list(errors), "verdict": "fail"}
+    if corrupted:
+        facts |= {"inforom_corrupted": corrupted, "verdict": "fail"}
+        facts.setdefault("error", "inforom_corrupted")
     return facts
 
 

@@ -19,8 +19,12 @@ _GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: (\S+)\))?$")
 _LINK = re.compile(r"^\s+Link (\d+)(: |, )(.+)$")
 _SPEED = re.compile(r"^(\d+(?:\.\d+)?) GB/s$")
 _COUNTER = re.compile(
-    r"^(.*(?:Errors?|Discards|events|errors|discards|packets|bytes)(?: - \d+)?|Lane \d+): (\d+)$", re.I
+    r"^(.*(?:Errors?|Discards|events|errors|discards|packets|bytes)(?: - \d+)?|Lane \d+|(?:Data|Raw) [TR]x)"
+    r": (\d+)(?: KiB)?$",
+    re.I,
 )
+# What counts up on a healthy link: traffic, and what forward error correction has mended (NVLink 5).
+_TRAFFIC = re.compile(r"packets|bytes|^(?:Data|Raw) |^FEC Errors|successful", re.I)
 _RATE = re.compile(r"^(.*BER): (\S+)$")
 _CAPABILITY = re.compile(r"^(.*supported|.*P2P.*|.*SLI.*): (true|false)$")
 _REMOTE = re.compile(r"^(?:Remote Device )?([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?:: Link (\d+))?$")
@@ -78,8 +82,11 @@ def parse(raw: bytes) -> tuple[Gpu, ...]:
             raise unreadable(_TOOL, line)
     if not found:
         raise unreadable(_TOOL, "", "no GPU")
+    most: dict[str, int] = {}
     for one in found:
-        _whole(one, found)
+        most[one.name] = max(len(one.listed()), most.get(one.name, 0))
+    for one in found:
+        _whole(one, most[one.name])
     return tuple(found)
 
 
@@ -103,8 +110,8 @@ def _read(gpu: Gpu, link: int, said: str, line: str) -> None:
         raise unreadable(_TOOL, line)
 
 
-def _whole(gpu: Gpu, all_gpus: list[Gpu]) -> None:
-    """Raises ProbeError when links are missing: numbers start at 0 without gap, peers of one kind list equally many."""
+def _whole(gpu: Gpu, most: int) -> None:
+    """Raises ProbeError when links are missing: numbers begin at 0, peers of one kind list `most`."""
     if gpu.message:
         return
     links = gpu.listed()
@@ -112,7 +119,6 @@ def _whole(gpu: Gpu, all_gpus: list[Gpu]) -> None:
         return  # links without a peer are left out
     if links != set(range(len(links))) or not links:
         raise unreadable(_TOOL, f"GPU {gpu.index}: links {sorted(links)}", "links are missing")
-    most = max(len(other.listed()) for other in all_gpus if other.name == gpu.name)
     known = next((count for kind, count in _LISTED if kind.search(gpu.name)), most)
     if len(links) < max(most, known):
         raise unreadable(_TOOL, f"GPU {gpu.index}: {len(links)} of {max(most, known)} links", "cut off")
@@ -166,7 +172,7 @@ def _status(names: dict[str, Gpu]) -> dict[str, object]:
 def _counters(names: dict[str, Gpu]) -> dict[str, object]:
     raised = {
         key: {
-            str(link): {name: count for name, count in counters.items() if count}
+            str(link): {name: count for name, count in counters.items() if count and not _TRAFFIC.search(name)}
             for link, counters in gpu.counters.items()
         }
         for key, gpu in names.items()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format
 from llmhw_provision.probes.reading import unreadable
-from llmhw_provision.probes.screen import absent, broken, common, screen, shows
+from llmhw_provision.probes.screen import absent, broken, common, inforom, screen, shows
 
 COMMAND = Command("nvidia-smi-q", ("nvidia-smi", "-q"), 90)
 _TOOL = "nvidia-smi -q"
@@ -104,6 +104,7 @@ class Query:
     driver: dict[str, str]
     gpus: dict[str, dict[Path, str]]
     whole: bool
+    corrupted: tuple[str, ...] = ()  # GPUs with a damaged infoROM
 
 
 def parse(raw: bytes) -> Query:
@@ -112,7 +113,8 @@ def parse(raw: bytes) -> Query:
     gpus: dict[str, dict[Path, str]] = {}
     path: list[tuple[int, str]] = []
     elided = False
-    for line in screen(_TOOL, raw):
+    text, corrupted = inforom(screen(_TOOL, raw))
+    for line in text:
         gpu, pair = _GPU.match(line), _PAIR.match(line)
         if not line.strip() or _BANNER.match(line):
             continue
@@ -131,7 +133,7 @@ def parse(raw: bytes) -> Query:
     if not gpus:
         raise unreadable(_TOOL, raw.decode("utf-8", "replace")[:80], "no GPU")
     _complete(driver, gpus, elided)
-    return Query(driver, gpus, not elided)
+    return Query(driver, gpus, not elided, tuple(corrupted))
 
 
 def _keep(values: dict[Path, str], path: list[tuple[int, str]], line: str, pair: re.Match[str] | None) -> None:
@@ -148,7 +150,7 @@ def _keep(values: dict[Path, str], path: list[tuple[int, str]], line: str, pair:
 
 def _complete(driver: dict[str, str], gpus: dict[str, dict[Path, str]], elided: bool) -> None:
     announced = driver.get("Attached GPUs", "")
-    if announced and (not announced.isdigit() or (not elided and int(announced) != len(gpus))):
+    if announced and (not announced.isdecimal() or (not elided and int(announced) != len(gpus))):
         raise unreadable(_TOOL, f"Attached GPUs: {announced}", f"{len(gpus)} listed: cut off")
     if elided or not driver:
         return
@@ -198,6 +200,8 @@ def facts(raw: bytes) -> dict[str, object]:
     each = {bus: _facts_of(values) for bus, values in found.gpus.items()}
     for fact in dict.fromkeys(name for known, _ in each.values() for name in known):
         facts[fact] = common({bus: known[fact] for bus, (known, _) in each.items() if fact in known})
+    if found.corrupted:
+        facts |= {"inforom_corrupted": list(found.corrupted), "error": "inforom_corrupted", "verdict": "fail"}
     unread = {bus: names for bus, (_, names) in each.items() if names}
     if unread:
         facts["unreadable"] = unread

@@ -182,7 +182,7 @@ def facts(raw: bytes) -> dict[str, object]:
             for other in names[place + 1 :]
         },
         "nvlink": f"NV{max(set(links), key=links.count)}" if links else None,
-        "numa": {gpu: int(value) if value.isdigit() else value for gpu, value in found.numa.items()},
+        "numa": {gpu: int(value) if value.isdecimal() else value for gpu, value in found.numa.items()},
         "cpu_affinity": found.cpu,
         "degraded": degraded(found),
         "nics_without_gpu": lost,

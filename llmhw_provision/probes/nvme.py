@@ -10,7 +10,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds, message
-from llmhw_provision.probes.reading import grouped, json_object, plain_lines, rows, unreadable, whole
+from llmhw_provision.probes.reading import grouped, json_object, last_line, plain_lines, rows, unreadable, whole
 
 LIST = Command("nvme-list", ("nvme", "list", "-o", "json"), 20)
 KELVIN = 273
@@ -61,9 +61,9 @@ def _nested(item: dict[str, Any]) -> list[dict[str, Any]]:
 def table_facts(raw: bytes) -> dict[str, object]:
     """The drives of the table that `nvme list` prints, in both layouts (with and without a Generic column)."""
     text = plain_lines("nvme list", raw)
-    start = next(index for index, line in enumerate(text) if line.startswith("Node "))
+    start = next((index for index, line in enumerate(text) if line.startswith("Node ")), len(text))
     if len(text) < start + 2 or not text[start + 1].startswith("-----"):
-        raise unreadable("nvme list", text[-1], "cut off")
+        raise unreadable("nvme list", last_line(raw), "cut off")
     devices, serials = [], []
     for line in text[start + 2 :]:
         match = _ROW.match(line)
@@ -82,14 +82,18 @@ def smart_facts(raw: bytes) -> dict[str, object]:
     if isinstance(warning, dict):  # with -v
         warning = warning.get("value")
     kelvin = whole("nvme smart-log", values.get("temperature"), "temperature")
-    return {
-        "temp_c": kelvin - KELVIN,
-        "critical_warning": whole("nvme smart-log", warning, "critical_warning"),
-    } | _wear({key: values.get(key) for key in ("media_errors", "percent_used", "avail_spare", "num_err_log_entries")})
+    return _judged(
+        kelvin - KELVIN,
+        whole("nvme smart-log", warning, "critical_warning"),
+        {key: values.get(key) for key in ("media_errors", "percent_used", "avail_spare", "num_err_log_entries")},
+    )
 
 
-def _wear(values: dict[str, Any]) -> dict[str, object]:
-    return {key: whole("nvme smart-log", value, key) for key, value in values.items()}
+def _judged(celsius: int, warning: int, wear: dict[str, Any]) -> dict[str, object]:
+    """A warning bit or lost data fails a drive; failed commands (num_err_log_entries) say nothing of its media."""
+    found = {key: whole("nvme smart-log", value, key) for key, value in wear.items()}
+    bad = bool(warning or found["media_errors"])
+    return {"temp_c": celsius, "critical_warning": warning, **found, "verdict": "fail" if bad else "pass"}
 
 
 def smart_text(raw: bytes) -> dict[str, object]:
@@ -108,7 +112,7 @@ def smart_text(raw: bytes) -> dict[str, object]:
     warning = values.get("critical_warning", "")
     number = int(warning, 16) if re.match(r"^0x[0-9a-f]+$", warning) else whole("nvme smart-log", warning, "warning")
     wear = {key: grouped("nvme smart-log", values.get(name, "").rstrip("%"), name) for key, name in names.items()}
-    return {"temp_c": int(degrees[1]), "critical_warning": number, **_wear(wear)}
+    return _judged(int(degrees[1]), number, dict(wear))
 
 
 _NONE: dict[str, object] = {"rc": 1, "devices": [], "drives": 0}

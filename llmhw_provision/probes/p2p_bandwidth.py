@@ -26,6 +26,7 @@ _OTHER = re.compile(
     r"^\[P2P|^Device[:=]|^\*\*\*NOTE|^So you can see|^NOTE:|^P2P Cliques|^\[\d|^$|^Device: \d+,|^Cannot|^\s*Device=\d+"
 )
 _CODE = re.compile(r"(?:returned|code=|error code) ?(\d+)\b|cudaErrorSystemNotReady|system not yet initialized", re.I)
+_CSV = re.compile(r"^bandwidthTest-(H2D|D2H|D2D)\S*, Bandwidth = (\d+(?:\.\d+)?) GB/s, .*Size = (\d+) bytes", re.M)
 _TOLERANCE = 0.10
 
 Matrix = list[list[float]]
@@ -116,10 +117,21 @@ def facts_bandwidth_test(raw: bytes) -> dict[str, object]:
             if not unit:
                 raise unreadable("bandwidthTest", part[0].strip().splitlines()[-1], "no unit")
             facts[key] = float(part[1]) if unit[1] == "GB/s" else float(part[1]) / 1000
+    facts |= _by_size(text)
     result = re.search(r"^Result = (PASS|FAIL)$", text, re.M)
     if not result:
         raise unreadable("bandwidthTest", text.splitlines()[-1] if text else "", "no result: cut off")
     return facts | {"verdict": result[1].lower()}
+
+
+def _by_size(text: str) -> dict[str, object]:
+    """The value at the largest size of each direction, from `--csv` and `--mode=shmoo`."""
+    largest: dict[str, tuple[int, float]] = {}
+    for direction, value, size in _CSV.findall(text):
+        key = direction.lower()
+        if key not in largest or int(size) >= largest[key][0]:
+            largest[key] = (int(size), float(value))
+    return {key: value for key, (_, value) in largest.items()}
 
 
 FORMATS: tuple[Format, ...] = (

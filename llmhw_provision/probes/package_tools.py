@@ -6,7 +6,7 @@ import re
 
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import output, plain_lines, unreadable
+from llmhw_provision.probes.reading import last_line, output, plain_lines, unreadable
 
 DPKG = Command("dpkg", ("dpkg", "-l"), 20)
 POLICY = Command("apt-policy", ("apt-cache", "policy"), 20)
@@ -36,23 +36,32 @@ _DNF = (
 
 
 def dpkg_facts(raw: bytes) -> dict[str, object]:
-    """Version by installed package; `held` and `broken` (half-installed, half-configured) by name."""
-    versions, held, broken = {}, [], []
-    below = False
-    for line in plain_lines("dpkg", raw):
+    """Version by package (`cut`: names whose cell is too narrow), and names that are `held` or half-done (`broken`)."""
+    versions, held, broken, cut = {}, [], [], []
+    widths: list[int] = []
+    text = plain_lines("dpkg", raw)
+    for line in text:
+        below = bool(widths)
         if line.startswith("+++-"):
-            below = True
+            widths = [len(part) for part in line.split("-")]
         elif below and (match := _DPKG.match(line)):
             wanted, status, package, version = match[1], match[2], match[3].partition(":")[0], match[4]
-            if status in "it":
+            if _on_a_screen(widths, match[5]) and (len(match[3]) >= widths[1] or len(version) >= widths[2]):
+                cut.append(package)
+            elif status in "it":
                 versions[package] = version
             held += [package] if wanted == "h" else []
             broken += [package] if status in "HUFWt" else []
         elif below and line.strip():
             raise unreadable("dpkg", line)
-    if not below:
-        raise unreadable("dpkg", raw.decode("utf-8", "replace").strip().splitlines()[-1], "cut off")
-    return {**versions, "packages": len(versions), "held": held, "broken": broken}
+    if not widths:
+        raise unreadable("dpkg", last_line(raw), "cut off")
+    return {**versions, "packages": len(versions) + len(cut), "held": held, "broken": broken, "cut": cut}
+
+
+def _on_a_screen(widths: list[int], architecture: str) -> bool:
+    """Whether the columns have a terminal's widths, not those of their contents: then a cell that fills one is cut."""
+    return len(widths) > 3 and widths[3] > max(len("Architecture"), len(architecture))
 
 
 def policy_facts(raw: bytes) -> dict[str, object]:
@@ -65,7 +74,7 @@ def policy_facts(raw: bytes) -> dict[str, object]:
         elif (match := _POLICY.match(line)) and current is not None:
             current[match[1].lower()] = None if match[2] == "(none)" else match[2]
     if not found or any(set(item) != {"installed", "candidate"} for item in found.values()):
-        raise unreadable("apt-cache policy", raw.decode("utf-8", "replace").strip().splitlines()[-1], "cut off")
+        raise unreadable("apt-cache policy", last_line(raw), "cut off")
     result: dict[str, object] = dict(found)
     return result | (dict(next(iter(found.values()))) if len(found) == 1 else {})
 
@@ -104,7 +113,7 @@ FORMATS = (
     Format("apt-cache policy", holds(rb"\A[a-z0-9][a-z0-9+.:-]*:\n  Installed: "), policy_facts),
     Format(
         "apt refusal",
-        holds(rb"^(E: |W: GPG error|The following packages have unmet dependencies:)"),
+        holds(rb"^(E: (?![A-Z0-9_]+=)|W: GPG error|The following packages have unmet dependencies:)"),
         lambda raw: _refusal("apt", raw, _APT) | {"rc": 100},
     ),
     Format(

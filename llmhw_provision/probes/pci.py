@@ -72,7 +72,7 @@ def _nic(name: str, values: dict[str, str]) -> Nic:
         name=name,
         mac=values.get("address", ""),
         driver=values["DRIVER"],
-        speed_mbit=int(speed) if speed.isdigit() and int(speed) > 0 else None,
+        speed_mbit=int(speed) if speed.isdecimal() and int(speed) > 0 else None,
         up=values.get("operstate") == "up",
     )
 

@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass
 
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import exact, json_object, number, plain_lines, table, unreadable, whole
+from llmhw_provision.probes.reading import exact, json_object, last_line, number, plain_lines, table, unreadable, whole
 
 MIB = 1024**2
 _TITLE = re.compile(r"^\s*(?:RDMA_Write|RDMA_Read|Send|Write|Read|Atomic|Raw Ethernet).*(?:BW|Latency) Test\s*$")
-_HEADING = re.compile(r"^\s*#bytes\s+#iterations\s+(.*)$")
+_HEADING = re.compile(r"^\s*#bytes\s+(#sl\s+)?#iterations\s+(.*)$")
 _FAULT = re.compile(
     r"Couldn't connect to|Unable to (init the socket|find the Infiniband|open file descriptor for socket)|"
     r"Completion with error|Failed status [0-9]+|[Ff]ailed to (modify|create|connect|exchange|open)|"
@@ -28,7 +28,7 @@ _SIZE = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 
 @dataclass(frozen=True)
 class Row:
-    """One message size: peak and average as printed, in `unit` (MB/sec, Gb/sec or usec)."""
+    """One message size: peak and average as printed, in `unit` (MB/sec, which is MiB/s; Gb/sec or usec)."""
 
     size: int
     peak: float
@@ -52,12 +52,13 @@ def parse(raw: bytes) -> Test:
     text = plain_lines("perftest", raw)
     found: list[Row] = []
     heading = ""
-    closed = False
+    service_level = closed = False
     for line in text:
         if match := _HEADING.match(line):
-            heading = match[1]
+            heading = match[2]
+            service_level = bool(match[1])
         elif heading and re.match(r"^\s*[0-9]", line):
-            found.append(_row(line, heading))
+            found.append(_row(line, heading, service_level=service_level))
             closed = False
         elif re.match(r"^-{20,}\s*$", line):
             closed = True
@@ -71,9 +72,11 @@ def parse(raw: bytes) -> Test:
     return Test(tuple(found), runs, bool(found) and closed, about.get("Device", ""), about.get("Link type", ""))
 
 
-def _row(line: str, heading: str) -> Row:
-    units = re.findall(r"\[(MB/sec|Gb/sec|usec)\]", heading)
+def _row(line: str, heading: str, *, service_level: bool) -> Row:
+    units = re.findall(r"\[(MB/sec|MiB/sec|Gb/sec|usec)\]", heading)
     words = line.split()
+    if service_level:
+        del words[1:2]
     if not units or len(words) < 4:
         raise unreadable("perftest", line)
     values = [number("perftest", word, "column") for word in words[1:]]
@@ -81,7 +84,7 @@ def _row(line: str, heading: str) -> Row:
     if units[0] == "usec":
         typical = "t_typical" in heading and len(values) > 4
         return Row(size, values[3] if typical else values[1], values[4] if typical else values[1], "usec")
-    return Row(size, values[1], values[2], units[0])
+    return Row(size, values[1], values[2], units[0].replace("MiB", "MB"))  # the new name of the same unit
 
 
 def gbit(row: Row) -> float:
@@ -104,7 +107,7 @@ def facts(raw: bytes) -> dict[str, object]:
     if not test.complete and test.runs > 1 and test.rows:
         return layout
     if not test.complete:
-        raise unreadable("perftest", raw.decode("utf-8", "replace").strip().splitlines()[-1], "cut off")
+        raise unreadable("perftest", last_line(raw), "cut off")
     return {**layout, **_values(test.rows), "device": test.device, "link_type": test.link_type, "error": False}
 
 
@@ -122,8 +125,11 @@ def _values(found: tuple[Row, ...]) -> dict[str, object]:
 
 
 def json_facts(raw: bytes) -> dict[str, object]:
-    """Size, average and peak of the file that --out_json writes; it does not tell the unit."""
+    """Size, average and peak of the file that --out_json writes; it does not tell the unit of a bandwidth."""
     results = table(json_object("perftest", raw).get("results"), "perftest", "results")
+    if "t_avg" in results:
+        typical = number("perftest", results.get("t_typical", results["t_avg"]), "t_typical")
+        return {"size": whole("perftest", results.get("MsgSize"), "MsgSize"), "lat_us": typical, "error": False}
     values = {key: number("perftest", results.get(key), key) for key in ("BW_peak", "BW_average")}
     size = whole("perftest", results.get("MsgSize"), "MsgSize")
     return {"size": size, "peak": exact(values["BW_peak"]), "average": exact(values["BW_average"]), "error": False}
@@ -135,8 +141,12 @@ FORMATS = (
         holds(rb"^[ \t]*(RDMA_Write|RDMA_Read|Send|Write|Read|Atomic|Raw Ethernet).*(BW|Latency) Test"),
         facts,
     ),
-    Format("perftest table", holds(rb"^[ \t]*#bytes\s+#iterations\s+(BW|t_)"), facts),
-    Format("perftest --out_json", holds(rb'\A\s*\{[\s\S]*"MsgSize"\s*:[\s\S]*"BW_average"'), json_facts),
+    Format("perftest table", holds(rb"^[ \t]*#bytes[ \t]+(#sl[ \t]+)?#iterations[ \t]+(BW|t_)"), facts),
+    Format(
+        "perftest --out_json",
+        holds(rb'\A\s*\{\s*"test_info"[\s\S]*?"MsgSize"\s*:|\A\s*\{\s*"results"\s*:\s*\{\s*"MsgSize"'),
+        json_facts,
+    ),
     Format(
         "perftest error",
         holds(

@@ -31,7 +31,7 @@ def parse(raw: bytes) -> tuple[Process, ...]:
     found = []
     for line in lines("ps", raw):
         words = line.split(None, 3)
-        if len(words) != 4 or not words[0].isdigit():
+        if len(words) != 4 or not words[0].isdecimal():
             raise unreadable("ps", line)
         found.append(Process(int(words[0]), "" if words[1] == "?" else words[1], words[2], words[3]))
     if not found:
@@ -47,8 +47,8 @@ def processes(evidence: Evidence) -> tuple[Process, ...]:
 def gpu_holders(evidence: Evidence) -> tuple[int, ...]:
     """Process ids that hold an NVIDIA device open."""
     found = lines("find", output(evidence, GPU_HOLDERS.key))
-    if not all(line.isdigit() for line in found):
-        raise unreadable("find", next(line for line in found if not line.isdigit()))
+    if not all(line.isdecimal() for line in found):
+        raise unreadable("find", next(line for line in found if not line.isdecimal()))
     return tuple(map(int, found))
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from llmhw_provision.errors import MachineError
 from llmhw_provision.evidence import Evidence
 
+LONGEST_LINE, MOST_LINES = 1 << 16, 2_000_000
 _NUMBER = re.compile(r"^[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$")
+_DIGITS_ONLY = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -20,7 +22,7 @@ class ProbeError(MachineError):
 
 def unreadable(tool: str, line: str, why: str = "") -> ProbeError:
     """The error for output that is not `tool`'s: quotes the line."""
-    shown = line.strip()[:120] or "(nothing)"
+    shown = line[:2000].strip()[:120] or "(nothing)"
     return ProbeError(f"could not read {tool} output: {shown}" + (f" ({why})" if why else ""))
 
 
@@ -34,27 +36,58 @@ def output(evidence: Evidence, key: str) -> bytes:
     return result.stdout
 
 
-def lines(tool: str, raw: bytes) -> list[str]:
-    """The lines of `raw` without line ends; raises ProbeError when the last line is cut off or it is not text."""
+def refuse_numbers_without_end(tool: str, raw: bytes) -> None:
+    """Raises ProbeError for a number of a hundred digits: no tool prints one, and Python refuses to read 4300."""
+    at = raw.translate(_DIGITS_ONLY).find(b"0" * 100)
+    if at >= 0:
+        raise unreadable(tool, raw[at : at + 40].decode("ascii"), "a number without end")
+
+
+def last_line(raw: bytes) -> str:
+    """The last line of `raw` that is not blank, to be quoted; empty when there is none."""
+    text = raw[-4096:].decode("utf-8", "replace").strip()
+    return text.splitlines()[-1] if text else ""
+
+
+def lines(tool: str, raw: bytes, *, dump: bool = False) -> list[str]:
+    """The lines of `raw` without line ends; raises ProbeError when the last line is cut off or it is not text.
+
+    In a hexadecimal `dump` digits stand in rows of any length.
+    """
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         raise unreadable(tool, repr(raw[:60]), "not UTF-8 text") from None
+    if not dump:
+        refuse_numbers_without_end(tool, raw)
+    count = raw.count(b"\n")
+    if count > MOST_LINES:
+        raise unreadable(tool, text[:120], f"{count} lines")
     if text and not text.endswith("\n"):
         raise unreadable(tool, text.splitlines()[-1], "cut off")
     return text.splitlines()
 
 
+def json_value(tool: str, raw: bytes) -> object:
+    """The JSON in `raw`; NaN and the like, and nesting beyond Python's stack, are refused."""
+    refuse_numbers_without_end(tool, raw)
+    try:
+        found: object = json.loads(raw, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise unreadable(tool, last_line(raw), "not JSON, or cut off") from None
+    return found
+
+
 def json_object(tool: str, raw: bytes) -> dict[str, Any]:
     """The JSON object in `raw`."""
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        tail = raw.decode("utf-8", "replace").strip().splitlines()
-        raise unreadable(tool, tail[-1] if tail else "", "not JSON, or cut off") from None
+    found = json_value(tool, raw)
     if not isinstance(found, dict):
-        raise unreadable(tool, str(found), "not a JSON object")
+        raise unreadable(tool, str(found)[:120], "not a JSON object")
     return found
+
+
+def _no_number(said: str) -> None:
+    raise ValueError(f"{said} is no number")
 
 
 def pairs(tool: str, raw: bytes) -> dict[str, str]:
@@ -87,7 +120,7 @@ def whole(tool: str, value: object, what: str) -> int:
     """`value` as a whole number that is not negative."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
         return int(value)
     raise unreadable(tool, f"{what} {value!r}", "not a whole number")
 
@@ -105,7 +138,7 @@ def number(tool: str, value: object, what: str) -> float:
     """`value` as a finite number, written with a decimal point."""
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
-    if isinstance(value, str) and _NUMBER.match(value):
+    if isinstance(value, str) and _NUMBER.match(value) and math.isfinite(float(value)):
         return float(value)
     raise unreadable(tool, f"{what} {value!r}", "not a number")
 
@@ -116,8 +149,16 @@ def exact(value: float) -> int | float:
 
 
 def plain_lines(tool: str, raw: bytes) -> list[str]:
-    """As `lines`, without colours and carriage returns."""
-    return [_COLOUR.sub("", line).rstrip("\r") for line in lines(tool, raw)]
+    """As `lines`, without colours and carriage returns; a line beyond 64 KiB is refused."""
+    return [_COLOUR.sub("", line).rstrip("\r") for line in short_lines(tool, lines(tool, raw))]
+
+
+def short_lines(tool: str, found: list[str]) -> list[str]:
+    """`found`; raises ProbeError for a line beyond 64 KiB, which no tool writes for people."""
+    long = next((line for line in found if len(line) > LONGEST_LINE), None)
+    if long is not None:
+        raise unreadable(tool, long, f"a line of {len(long)} characters")
+    return found
 
 
 def table(value: object, tool: str, what: str) -> dict[str, Any]:

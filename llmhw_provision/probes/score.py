@@ -22,7 +22,7 @@ from llmhw_provision.probes.reading import ProbeError
 from llmhw_provision.probes.registry import facts_of
 
 _REMARK = r"(?: \(|: | all )"
-_WHOLE = frozenset({"bad", "inactive", "nonzero"})
+WHOLE = frozenset({"bad", "inactive", "nonzero"})
 
 
 def score(index: Path) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def judge(file: str, raw: bytes, expected: dict[str, Any]) -> dict[str, Any]:
         facts = facts_of(raw)
     except ProbeError as error:
         return {"file": file, "verdict": "unsupported", "got": {"unread": str(error)}, "expected": expected}
-    got = {key: plain(asked(facts[key], value, whole=key in _WHOLE)) for key, value in expected.items() if key in facts}
+    got = {key: plain(asked(facts[key], value, whole=key in WHOLE)) for key, value in expected.items() if key in facts}
     verdict = "match" if len(got) == len(expected) else "unsupported"
     if any(not same(value, expected[key]) for key, value in got.items()):
         verdict = "mismatch"

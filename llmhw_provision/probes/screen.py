@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from llmhw_provision.probes.reading import lines, unreadable
+from llmhw_provision.probes.reading import lines, short_lines, unreadable
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _PROMPT = re.compile(r"^(?:\S+@\S+\s?)?\S*\$ \S|^\./\w+$")  # the command itself, in a pasted output
 _HEAD = 1 << 20  # an output that has not shown its form in a mebibyte is none of ours
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_INFOROM = re.compile(r"^WARNING: infoROM is corrupted at gpu (\S+)$", re.I)
 _NOTHING = {"n/a", "[n/a]", "not supported", "[not supported]", "[not found]", "not available", "none", ""}
 _BROKEN = re.compile(r"ERR!|Unknown Error|GPU requires reset|GPU is lost|Insufficient Permissions", re.I)
 
@@ -24,12 +25,19 @@ def screen(tool: str, raw: bytes) -> list[str]:
     found = _CONTROL.search(plain)
     if found:
         raise unreadable(tool, repr(plain[max(0, found.start() - 30) : found.end() + 10]), "control characters")
-    found_lines = [line.rstrip() for line in lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))]
+    whole = lines(tool, plain.replace(b"\x0b", b" ").replace(b"\x0c", b" "))
+    found_lines = [line.rstrip() for line in short_lines(tool, whole)]
     if found_lines and _PROMPT.match(found_lines[0]):
         del found_lines[0]
     if not any(found_lines):
         raise unreadable(tool, "", "no output")
     return found_lines
+
+
+def inforom(text: list[str]) -> tuple[list[str], list[str]]:
+    """nvidia-smi's lines without the warnings below them, and the GPUs whose infoROM is said to be corrupted."""
+    found = [match for match in map(_INFOROM.match, text) if match]
+    return [line for line in text if not _INFOROM.match(line)], [match[1] for match in found]
 
 
 def shows(pattern: str) -> Callable[[bytes], bool]:

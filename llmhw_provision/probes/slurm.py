@@ -10,7 +10,7 @@ from typing import Any
 
 from llmhw_provision.evidence import Command
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import json_object, plain_lines, rows, unreadable
+from llmhw_provision.probes.reading import json_object, last_line, plain_lines, rows, unreadable
 
 SINFO = Command("sinfo", ("sinfo", "-N", "-o", "%N %t %G %E"), 20)
 PING = Command("scontrol-ping", ("scontrol", "ping"), 20)
@@ -42,9 +42,9 @@ _KNOWN = (
 def table_facts(raw: bytes) -> dict[str, object]:
     """Node states in the order listed; `state` is the first that is not at work or idle."""
     text = plain_lines("sinfo", raw)
-    names = text[0].split()
+    names = text[0].split() if text else []
     if not names or not set(names) <= _COLUMNS:
-        raise unreadable("sinfo", text[0])
+        raise unreadable("sinfo", last_line(raw))
     found = [_split(line, names) for line in text[1:] if line.strip()]
     states = list(dict.fromkeys(row["STATE"] for row in found if "STATE" in row))
     bare = [state for state in states if state.rstrip("*~#!%$@^-") not in _WORKING]
@@ -64,19 +64,27 @@ def _split(line: str, names: list[str]) -> dict[str, str]:
         cells = line.rstrip().rsplit(maxsplit=len(names) - 1)
     else:
         cells = line.strip().split(maxsplit=len(names) - 1)
+    if (
+        len(cells) == len(names) - 1
+        and names[-1] == "NODELIST"
+        and dict(zip(names, cells, strict=False)).get("NODES") == "0"
+    ):
+        cells.append("")  # a partition without nodes
     if len(cells) != len(names):
         raise unreadable("sinfo", line, f"{len(names)} columns expected")
     return dict(zip(names, (cell.strip() for cell in cells), strict=True))
 
 
 def json_facts(raw: bytes) -> dict[str, object]:
-    """States and GRES of `sinfo --json`: one entry a node before 23.02, one a group of nodes since."""
+    """States with their flags of `sinfo --json`: one entry a node before 23.02, one a group of nodes since."""
     document = json_object("sinfo --json", raw)
     entries = rows(document.get("nodes", document.get("sinfo")), "sinfo --json", "nodes")
     states: list[str] = []
     for entry in entries:
         state = entry.get("state", entry.get("node", {}))
-        states.append(_state(state.get("state", state) if isinstance(state, dict) else state))
+        base = _state(state.get("state", state) if isinstance(state, dict) else state)
+        flags = [str(flag).lower() for flag in entry.get("state_flags") or []]
+        states.append("+".join([base, *flags]))
     errors = document.get("errors")
     names = [str(entry["name"]) for entry in entries if "name" in entry]
     return {"format": "json", "error": bool(errors), "states": list(dict.fromkeys(states)), "nodes": names}
@@ -84,7 +92,7 @@ def json_facts(raw: bytes) -> dict[str, object]:
 
 def _state(value: Any) -> str:
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return str(value[0]).lower()
+        return "+".join(value).lower()  # a drained node is IDLE too
     if not isinstance(value, str):
         raise unreadable("sinfo --json", f"state {value!r}")
     return value.lower()
@@ -102,13 +110,22 @@ def gres_facts(raw: bytes) -> dict[str, object]:
     """The GPUs that slurmd finds."""
     count, files = 0, []
     for line in plain_lines("slurmd -G", raw):
-        match = re.match(r"^slurmd: Gres Name=(\S+) (?:Type=\S+ )?Count=([0-9]+) .*?(?:File=(\S+))?(?: .*)?$", line)
+        match = re.match(r"^slurmd: Gres Name=(\S+) (?:Type=\S+ )?Count=([0-9]+)(?: .*)?$", line)
         if match and match[1] == "gpu":
             count += int(match[2])
-            files += [match[3]] if match[3] else []
+            files += [path for named in re.findall(r" File=(\S+)", line) for path in _files(named)]
         elif not match and not line.startswith("slurmd: "):
             raise unreadable("slurmd -G", line)
     return {"count": count, "files": files}
+
+
+def _files(named: str) -> list[str]:
+    """The files that Slurm writes as one: /dev/nvidia[0-3,5]; the text itself where it has another form."""
+    match = re.fullmatch(r"([^\[\]]+)\[((?:[0-9]{1,4}(?:-[0-9]{1,4})?)(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*)\]", named)
+    if not match:
+        return [named]
+    ends = [part.split("-") for part in match[2].split(",")]
+    return [f"{match[1]}{number}" for part in ends for number in range(int(part[0]), int(part[-1]) + 1)]
 
 
 def error_facts(raw: bytes) -> dict[str, object]:
@@ -119,7 +136,7 @@ def error_facts(raw: bytes) -> dict[str, object]:
 
 
 def _option(raw: bytes) -> dict[str, object]:
-    line = plain_lines("Slurm", raw)[0]
+    line = next(iter(plain_lines("Slurm", raw)), "")
     return {"rc": 1, "error": line.partition(": ")[2]}
 
 

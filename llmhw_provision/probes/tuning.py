@@ -125,8 +125,8 @@ def parse_acs(config: bytes) -> tuple[str, ...] | None:
 def acs(evidence: Evidence) -> tuple[int, dict[str, tuple[str, ...]]]:
     """Number of GPUs, and the bridges above GPUs and NICs that have ACS, with the control bits that are set."""
     found = {}
-    first, *rest = lines("PCI configuration space", output(evidence, ACS.key)) or [""]
-    if not re.match(r"^gpus [0-9]+$", first):
+    first, *rest = lines("PCI configuration space", output(evidence, ACS.key), dump=True) or [""]
+    if not re.match(r"^gpus [0-9]{1,4}$", first):
         raise unreadable("PCI configuration space", first)
     for line in rest:
         address, _, text = line.partition(" ")

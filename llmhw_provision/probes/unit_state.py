@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.probes.format import Format, holds, message
-from llmhw_provision.probes.reading import plain_lines, unreadable
+from llmhw_provision.probes.reading import last_line, plain_lines, unreadable
 from llmhw_provision.probes.systemd import parse_units
 
 _STATES = ("active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance", "unknown")
@@ -39,13 +39,15 @@ def status_facts(raw: bytes) -> dict[str, object]:
             found.setdefault("state", match[1])
             found.setdefault("sub", (match[2] or "").removeprefix("Result: "))
     if "state" not in found:
-        raise unreadable("systemctl", raw.decode("utf-8", "replace").strip().splitlines()[-1], "no Active line")
+        raise unreadable("systemctl", last_line(raw), "no Active line")
     return found | {"active": found["state"] == "active", "verdict": "pass" if found["state"] == "active" else "fail"}
 
 
 def word_facts(raw: bytes) -> dict[str, object]:
     """The answer of is-active; its exit status is 0 for active, 3 otherwise, 4 for no such unit."""
     words = [line for line in plain_lines("systemctl", raw) if line]
+    if len(words) != 1 or words[0] not in _STATES:
+        raise unreadable("systemctl", last_line(raw), "no state")
     rc = 0 if words[0] == "active" else 3
     return {"state": words[0], "active": words[0] == "active", "rc": rc}
 
@@ -58,7 +60,7 @@ def failed_facts(raw: bytes) -> dict[str, object]:
         (re.match(r"^([0-9]+) loaded units listed", line) for line in reversed(text) if "listed" in line), None
     )
     if not counted or int(counted[1]) != len(failed):
-        raise unreadable("systemctl", text[-1], "cut off")
+        raise unreadable("systemctl", last_line(raw), "cut off")
     return {"failed": failed, "verdict": "fail" if failed else "pass"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmhw_provision.probes.format import Format, holds
-from llmhw_provision.probes.reading import exact, number, plain_lines, unreadable
+from llmhw_provision.probes.reading import exact, last_line, number, plain_lines, unreadable
 
 _PAIR = re.compile(r"^(\S[^:]*(?:\([^)]*\))?[^:]*):\s+(\S+)\s*$")
 _NAMES = {
@@ -27,10 +27,10 @@ _LATENCY = re.compile(r"^(mean|median|p[0-9.]+|std) (ttft|tpot|itl|e2el) \(ms\)$
 def facts(raw: bytes) -> dict[str, object]:
     """Requests, throughputs, and latencies in ms as `p99_ttft_ms`; raises ProbeError without the closing line."""
     text = plain_lines("vllm bench serve", raw)
-    start = next(index for index, line in enumerate(text) if "Serving Benchmark Result" in line)
+    start = next((index for index, line in enumerate(text) if "Serving Benchmark Result" in line), len(text))
     end = next((at for at, line in enumerate(text) if at > start and re.match(r"^={20,}$", line)), None)
     if end is None:
-        raise unreadable("vllm bench serve", text[-1], "cut off")
+        raise unreadable("vllm bench serve", last_line(raw), "cut off")
     found: dict[str, object] = {}
     for line in text[start + 1 : end]:
         match = _PAIR.match(line)

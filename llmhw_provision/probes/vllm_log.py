@@ -38,10 +38,16 @@ _CAUSES = (
 )
 
 
+# vLLM logs its arguments, the key of its API among them: it stays on the host.
+_READ = """i=$(systemctl show -p InvocationID --value "$1") || exit
+said=$(journalctl -o cat --no-pager _SYSTEMD_INVOCATION_ID="$i") || exit
+printf '%s\\n' "$said" | sed -E "s/(api[_-]key'?[:= ] ?)[^,)}]*/\\1***/gI"
+"""
+
+
 def command(unit: str) -> Command:
-    """Reads the log of the service `unit` since it was last started."""
-    read = 'i=$(systemctl show -p InvocationID --value "$1"); journalctl -o cat --no-pager _SYSTEMD_INVOCATION_ID="$i"'
-    return Command(f"log:{unit}", ("sh", "-c", read, "sh", unit), 20)
+    """Reads the log of the service `unit` since it was last started, without the API's key."""
+    return Command(f"log:{unit}", ("sh", "-c", _READ, "sh", unit), 20)
 
 
 def facts(raw: bytes) -> dict[str, object]:
@@ -69,7 +75,8 @@ def facts(raw: bytes) -> dict[str, object]:
     return found | ({"error": errors[0]} if errors and not ready else {"error": None})
 
 
-_LINE = rb"^(\(\w+(=\d+)?( pid=\d+)?\) )*(INFO|WARNING|ERROR|DEBUG) [0-9]{2}-[0-9]{2} [0-9:]{8} \[?[\w/]+\.py:[0-9]+\]"
+_PROCESS = rb"(\([A-Za-z]\w*(=\d+)?( \w+=\d+)*\) )*"
+_LINE = rb"^" + _PROCESS + rb"(INFO|WARNING|ERROR|DEBUG) [0-9]{2}-[0-9]{2} [0-9:]{8} \[?[\w/]+\.py:[0-9]+\]"
 FORMATS = (
     Format("vLLM log", holds(_LINE), facts),
     Format("vLLM engine error", holds(rb"^\S*RuntimeError: Engine core initialization failed"), facts),

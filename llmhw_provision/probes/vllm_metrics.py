@@ -74,7 +74,7 @@ def facts(raw: bytes) -> dict[str, object]:
     if usage:
         found |= {"kv_cache_usage": max(usage), "kv_cache_usage_perc": max(usage)}
     config = next((sample.labels for sample in samples if sample.name == "vllm:cache_config_info"), {})
-    found |= {key: int(config[key]) for key in _CONFIG if config.get(key, "").isdigit()}
+    found |= {key: int(config[key]) for key in _CONFIG if config.get(key, "").isdecimal()}
     names = sorted({sample.labels["model_name"] for sample in samples if "model_name" in sample.labels})
     engines = sorted({sample.labels["engine"] for sample in samples if "engine" in sample.labels})
     return found | {"models": names, "model": names[0] if len(names) == 1 else None, "engines": len(engines) or 1}

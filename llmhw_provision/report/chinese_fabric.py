@@ -79,6 +79,11 @@ MACHINE: dict[str, Words] = {
         worn=("写入量已达到厂商承诺的寿命", "计划更换"),
     ),
     **family(
+        "drive-test",
+        "硬盘 {subject} 的自检",
+        usual=("硬盘正在损坏", "先保存其中的数据，再更换；smartctl -a 会指明具体属性"),
+    ),
+    **family(
         "drive-log",
         "内核日志中没有硬盘错误",
         usual=("有硬盘不应答或已失效", "dmesg 会指明是哪一块；写入任何数据之前先看操作手册"),

@@ -22,6 +22,11 @@ SERVICES: dict[str, Words] = {
         watches=("没有设置健康监视", "执行 dcgmi health -s a"),
     ),
     **family(
+        "dcgm-diag",
+        "DCGM 自带的诊断",
+        usual=("所列测试在所列 GPU 上发现故障", "对该 GPU 执行 dcgmi diag -r 2；再看相应部分的操作手册"),
+    ),
+    **family(
         "dcgm-links",
         "DCGM 没有发现断开的 NVLink",
         usual=("链路未训练成功或已失效；dcgmi diag 此时仍会通过", "查看 NVLink 和 fabric manager"),

@@ -86,7 +86,7 @@ def render_html(report: Report, language: Language) -> str:
         t=words.label,
         words=words,
         symbols=_SYMBOLS,
-        areas=AREAS,
+        areas=[area for area in AREAS if any(finding.area == area for finding in report.findings)],
         attention=_attention(report),
         counts={status: sum(f.status == status for f in report.findings) for status in _SYMBOLS},
     )

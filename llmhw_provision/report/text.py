@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from llmhw_provision.checks.model import Area, Finding
 from llmhw_provision.report.model import HostResult, Report
 
-AREAS: tuple[Area, ...] = ("access", "use", "packages", "host", "disks", "array", "filesystem", "tmpfs", "python")
+AREAS: tuple[Area, ...] = get_args(Area)
 _ORDER = ("fail", "could-not-run", "warn")
 _WORDS = {"fail": "FAIL", "could-not-run": "COULD NOT RUN", "warn": "WARN", "pass": "PASS"}
 

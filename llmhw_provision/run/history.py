@@ -66,6 +66,14 @@ def _entry(path: Path) -> Entry:
     if verb == "preflight" and (first := _read(path / "preflight.json", Preflight)):
         state = f"{len(first.refusals)} against the start" if first.refusals else "ok"
         return Entry(path.name, verb, state, first.plan, ", ".join(first.hosts), first.seconds)
+    if verb == "drift" and (path / "drift.json").is_file():
+        from llmhw_provision.run.drift import Drift
+
+        if seen := _read(path / "drift.json", Drift):
+            hosts = ", ".join(f"{host.host} {host.state}" for host in seen.hosts)
+            return Entry(
+                path.name, verb, "no drift" if seen.exit_code == 0 else "drift", seen.plan, hosts, seen.seconds
+            )
     if verb == "verify" and (path / "report.json").is_file():
         from llmhw_provision.report.folder import read_report
 

@@ -89,7 +89,7 @@ class Look:
 def look(wanted: Look) -> Preflight:
     """Looks at all hosts under the site's lock, changes none; what was read is kept in a folder of its own."""
     order = wanted.order
-    _same_hosts(order, wanted.site)
+    same_hosts(order, wanted.site)
     runs, began = order.site / "runs", time.monotonic()
     with lock.held(runs, verb="preflight") as held, process.Stops().counted() as stops:
         made = folder.create(runs, verb="preflight")
@@ -125,7 +125,8 @@ def allowed(found: Finding) -> Finding:
     return found
 
 
-def _same_hosts(order: Order, site: Site) -> None:
+def same_hosts(order: Order, site: Site) -> None:
+    """Raises InputError when a host of the plan is not in site.yaml."""
     known = {host.name for host in site.hosts}
     missing = [host.name for host in order.hosts if host.name not in known]
     if missing:

@@ -82,7 +82,7 @@ def _reason(chosen: Ranked, other: Ranked) -> str:
     more = other.seconds / chosen.seconds - 1 if chosen.seconds else 0.0
     if more <= ALIKE:
         return f"lost: as fast within {100 * ALIKE:.0f} %, but less simple"
-    return f"lost: {100 * more:.2g} % slower"
+    return f"lost: {100 * more:.0f} % slower" if more >= 0.1 else f"lost: {100 * more:.1f} % slower"
 
 
 def _kinds(found: Estimate) -> dict[str, float]:

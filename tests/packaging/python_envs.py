@@ -59,7 +59,7 @@ def lock_of(*wheels: Path) -> str:
     """The text of a lock that allows exactly these files."""
     lines = ["# a lock\n\n"]
     for path in wheels:
-        name, version = path.name.split("-")[:2]
+        name, version = path.name.removesuffix(".tar.gz").split("-")[:2]
         lines.append(f"{name}=={version} \\\n    --hash=sha256:{digest(path)}\n    # via test\n")
     return "".join(lines)
 
@@ -141,7 +141,7 @@ class Host:
             check=False,
             cwd=MODULE.parents[3],
             env={**os.environ, "PYTHONPATH": str(MODULE.parents[3])},
-            timeout=120,
+            timeout=1800,
         )
         if not done.stdout.strip():
             return {"died": done.returncode, "stderr": done.stderr}

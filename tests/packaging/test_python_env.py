@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import os
+import platform
+import shutil
 import subprocess
+import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.packaging.python_envs import UV, VERSION, Host, digest
+from tests.packaging.python_envs import PYTHON, UV, VERSION, Host, digest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the module gives its files to root")
 
@@ -280,3 +286,119 @@ def test_a_folder_in_use_is_not_removed(host: Host) -> None:
         assert host.apply()["changed"] is False
         process.communicate(b"\n")
     assert host.apply()["actions"] == [f"remove {oldest}"]
+
+
+BACKEND = """import pathlib, zipfile
+import torch
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "deepspeed-0.19.8-py3-none-any.whl"
+    files = {
+        "deepspeed/__init__.py": "BUILT_WITH = %r\\n" % torch.VALUE,
+        "deepspeed-0.19.8.dist-info/METADATA": "Metadata-Version: 2.1\\nName: deepspeed\\nVersion: 0.19.8\\n",
+        "deepspeed-0.19.8.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    }
+    record = "".join(f"{path},,\\n" for path in [*files, "deepspeed-0.19.8.dist-info/RECORD"])
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
+        for path, text in [*files.items(), ("deepspeed-0.19.8.dist-info/RECORD", record)]:
+            archive.writestr(path, text)
+    return name
+"""
+
+
+def sdist(host: Host) -> Path:
+    """A source archive that imports torch while it is built, as deepspeed and flash-attn do."""
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project = '[project]\nname = "deepspeed"\nversion = "0.19.8"\n'
+    info = "Metadata-Version: 2.2\nName: deepspeed\nVersion: 0.19.8\n"
+    made = host.house / "deepspeed-0.19.8.tar.gz"
+    with tarfile.open(made, "w:gz") as archive:
+        for name, text in (("pyproject.toml", system + project), ("backend.py", BACKEND), ("PKG-INFO", info)):
+            member = tarfile.TarInfo(f"deepspeed-0.19.8/{name}")
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return made
+
+
+def test_deepspeed_7616_and_flash_attention_1421_are_built_with_the_torch_that_is_locked(host: Host) -> None:
+    """With build isolation: No module named 'torch', although it is installed."""
+    torch = host.wheel("torch", "2.13.0", body="VALUE = 'locked'\n\n\nclass version:\n    cuda = None\n")
+    source = sdist(host)
+    host.want(torch, source, build_after=["deepspeed"], imports=["torch", "deepspeed"])
+    isolated = "from ansible.module_utils.python_env import work\nreal = work.Host._uv\n"
+    isolated += "work.Host._uv = lambda s, words, *a, **k: real(s, [w for w in words if 'isolation' not in w], *a, **k)"
+    assert "No module named 'torch'" in host.apply(before=isolated)["msg"]
+    assert not host.link().exists()
+    assert host.apply()["changed"]
+    python = [host.link() / "bin/python", "-I", "-c", "import deepspeed; print(deepspeed.BUILT_WITH)"]
+    assert subprocess.run(python, capture_output=True, text=True, check=True).stdout.strip() == "locked"
+    assert host.apply()["changed"] is False
+
+
+def managed(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """uv knows one CPython: an archive of this host's own behind a script, in a mirror."""
+    shutil.rmtree(host.root / "llmhw/python")
+    minor = ".".join(PYTHON.split(".")[:2])
+    tree, home = host.root / "tree/python", Path(sys.base_prefix) / "bin/python3"
+    (tree / "bin").mkdir(parents=True)
+    (tree / f"lib/python{minor}").mkdir(parents=True)
+    for path in (Path(sys.base_prefix) / f"lib/python{minor}").glob("_sysconfigdata_*.py"):
+        shutil.copy(path, tree / f"lib/python{minor}")  # uv adapts it
+    program = tree / f"bin/python{minor}"
+    program.write_text(f'#!/bin/sh\nexec {home} "$@"\n')
+    program.chmod(0o755)
+    (tree / "bin/python3").symlink_to(program.name)
+    archive = host.root / "mirror/build/cpython.tar.gz"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w:gz") as out:
+        out.add(tree, "python")
+    known = {
+        "name": "cpython",
+        "arch": {"family": platform.machine(), "variant": None},
+        "os": "linux",
+        "libc": "gnu",
+        **dict(zip(("major", "minor", "patch"), map(int, PYTHON.split(".")), strict=True)),
+        "prerelease": "",
+        "url": "https://github.com/astral-sh/python-build-standalone/releases/download/build/cpython.tar.gz",
+        "sha256": digest(archive),
+        "variant": None,
+        "build": "build",
+    }
+    table = host.root / "downloads.json"
+    table.write_text(json.dumps({f"cpython-{PYTHON}-linux-{platform.machine()}-gnu": known}))
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", str(table))
+    mirror = {"version": PYTHON, "source": "mirror", "mirror": (host.root / "mirror").as_uri(), "packages": []}
+    host.config["interpreters"] = [mirror]
+    return archive
+
+
+def test_a_managed_cpython_comes_from_a_mirror_with_its_headers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    managed(host, monkeypatch)
+    host.want(host.wheel("alpha", "1.0"))
+    done = host.apply()
+    assert done["actions"], done["msg"]
+    assert done["actions"][0] == f"install CPython {PYTHON} (mirror)"
+    assert (value(host), host.apply()["changed"]) == ("1", False)
+    assert [p for p in (host.root / "llmhw/python").rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o022] == []
+
+
+def test_another_cpython_than_uv_knows_is_refused_by_its_hash(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = managed(host, monkeypatch)
+    archive.write_bytes(archive.read_bytes() + b"\0")
+    host.want(host.wheel("alpha", "1.0"))
+    assert f"the file of cpython-{PYTHON}-linux-" in host.apply()["msg"]
+    assert not host.link().exists()
+
+
+def test_a_folder_that_others_may_change_is_no_place_for_environments(host: Host) -> None:
+    host.want(host.wheel("alpha", "1.0"))
+    (host.root / "scratch").mkdir(mode=0o1777)
+    theirs = host.root / "scratch/cache"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    assert refused(host.apply()) == [f"{theirs} is not a folder of root; move it away"]
+    os.chown(theirs, 0, 0)
+    theirs.chmod(0o777)
+    assert refused(host.apply()) == [f"{theirs} can be written by others (mode 0777); chmod go-w"]
+    theirs.chmod(0o755)
+    assert host.apply()["changed"]

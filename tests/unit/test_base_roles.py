@@ -202,7 +202,7 @@ def test_the_shipped_roles_need_no_python_beyond_3_9() -> None:
     """EL 9's interpreter: no match statement, no X | Y that is evaluated."""
     import ast
 
-    for role in ("site_base", "host_tuning", "host_modules"):
+    for role in ("site_base", "host_tuning", "host_modules", "python_env"):
         for path in (role_modules.ROLES / role).rglob("*.py"):
             if "lookup_plugins" not in path.parts:  # runs on the controller
                 ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,31 @@ def test_every_command_is_logged_as_a_line_to_copy(tmp_path: Path, caplog: pytes
     with pytest.raises(MachineError):
         read("vm-01", COMMANDS[:1], ssh_config(tmp_path, 1), True)
     assert caplog.messages == [f"ssh -F {tmp_path}/ssh_config vm-01 'sudo -n echo '\"'\"'a b'\"'\"''"]
+
+
+def test_a_host_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 60\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("llmhw_provision.evidence.limit_s", lambda _: 1)
+    began = time.monotonic()
+    with pytest.raises(MachineError, match=r"vm-01 \(192\.0\.2\.1\): no answer within 1 s"):
+        read("vm-01", COMMANDS[:1], ssh_config(tmp_path, 1), False, address="192.0.2.1")
+    assert time.monotonic() - began < 20
+    assert subprocess.run(["pgrep", "-f", str(ssh)], capture_output=True, check=False).stdout == b""
+
+
+def test_status_255_of_a_tool_is_not_taken_for_ssh_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ibstatus, sminfo and others end with 255, which is what ssh says of a broken connection."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')  # a host that is this machine
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    commands = (Command("ib", ("sh", "-c", "echo no devices >&2; exit 255"), 5), Command("next", ("echo", "x"), 5))
+    found = read("vm-01", commands, ssh_config(tmp_path, 1), False)
+    assert (found.results["ib"].rc, found.results["ib"].stderr) == (255, b"no devices\n")
+    assert found.results["next"].stdout == b"x\n"
+    ssh.write_text("#!/bin/sh\necho 'kex_exchange_identification: Connection reset by peer' >&2\nexit 255\n")
+    with pytest.raises(MachineError, match="cannot be reached: kex_exchange_identification"):
+        read("vm-01", commands, ssh_config(tmp_path, 1), False)

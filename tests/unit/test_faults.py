@@ -12,11 +12,12 @@ import yaml
 from llmhw_provision.checks import hardware, table
 from llmhw_provision.checks.texts import TEXTS
 from tests.assembled import RAILS, Assembled, NoSample, h100
-from tests.assembled_classes import HEALTHY, pcie
+from tests.assembled_classes import HEALTHY, desktop, pcie
 from tests.assembled_recorded import RECORDED
 from tests.fault import Fault, in_block, in_row
 from tests.faults import FAULTS, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
+from tests.faults_machine import roce, sata
 from tests.faults_table import PAGE, page
 from tests.unit.recordings import SAMPLES, replaced, without
 
@@ -33,7 +34,7 @@ def built(build: Callable[[], Thing]) -> Thing:
 @pytest.mark.parametrize("build", [*HEALTHY, *RECORDED], ids=lambda build: build.__name__)
 def test_a_healthy_machine_raises_no_alarm(build: Callable[[], Assembled]) -> None:
     machine = built(build)
-    found = findings(machine)
+    found = findings(machine, "standard")
     assert found
     assert [(one.check, one.subject, one.status, one.found) for one in found if one.status != "pass"] == []
 
@@ -76,6 +77,9 @@ HARMLESS: dict[str, Callable[[], Assembled]] = {
     "two lanes carry the planned rate": _at_200,
     "a node with a job and a plan": lambda: h100().edited("slurm-nodes", "State=IDLE", "State=MIXED+PLANNED"),
     "a fabric manager that nobody starts": _idle_manager,
+    "a RoCE port whose index NCCL finds itself": lambda: roce(None),
+    "a SATA drive that passes its own test": lambda: sata(True),
+    "a RoCE port with the right index": lambda: roce(3),
     "NVLink counters of the past": lambda: (
         h100()
         .edited("nvlink-errors", "CRC Errors: 7", "CRC Errors: 90")
@@ -92,6 +96,13 @@ HARMLESS: dict[str, Callable[[], Assembled]] = {
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_no_fault_raises_no_alarm(name: str) -> None:
     assert [(one.check, one.status, one.found) for one in findings(HARMLESS[name]()) if one.status != "pass"] == []
+
+
+def test_a_card_at_rest_is_judged_by_what_it_can_do_and_the_report_says_so() -> None:
+    (one,) = (one for one in findings(desktop()) if one.check == "gpu-pcie")
+    assert one.found.startswith("2 GPUs x16, generation 5 within reach; GPU0, GPU1 at rest")
+    (one,) = (one for one in findings(h100()) if one.check == "gpu-pcie")
+    assert one.found == "8 GPUs x16, generation 5"
 
 
 def test_every_check_of_hardware_and_services_is_seen_to_fail() -> None:
@@ -113,7 +124,7 @@ def test_the_table_notices_what_is_missed_and_what_is_alarmed() -> None:
     assert row.alarms == ["gpu-power : fail GPU0: 500 W"]
 
 
-ITEMS = list(table.items(h100().plan, "quick"))
+ITEMS = list(table.items(h100().plan, "standard"))
 HARDWARE = [item for item in ITEMS if item.check in hardware.CHECKS]
 
 
@@ -121,7 +132,7 @@ HARDWARE = [item for item in ITEMS if item.check in hardware.CHECKS]
 def test_what_was_not_read_or_is_damaged_never_passes(item: table.Item) -> None:
     machine = h100()
     key = table.judge(item, machine.evidence).evidence
-    assert key in {command.key for command in table.commands(machine.plan, "quick")}
+    assert key in {command.key for command in table.commands(machine.plan, "standard")}
     assert table.judge(item, without(machine.evidence, key)).status == "could-not-run"
     result = machine.evidence.results[key]
     slow = table.judge(item, replaced(machine.evidence, key, replace(result, rc=124, stdout=b"")))
@@ -135,7 +146,7 @@ def test_what_was_not_read_or_is_damaged_never_passes(item: table.Item) -> None:
 def test_the_reading_asks_for_each_thing_once_and_for_all_that_checks_need() -> None:
     for build in HEALTHY:
         machine = build()
-        keys = [command.key for command in table.commands(machine.plan, "quick")]
+        keys = [command.key for command in table.commands(machine.plan, "standard")]
         assert len(keys) == len(set(keys))
         assert set(keys) == set(machine.evidence.results)
 
@@ -149,7 +160,7 @@ def test_the_table_accounts_for_every_faulty_sample() -> None:
     if not (SAMPLES / "index.yaml").exists():
         pytest.skip(f"no recorded samples at {SAMPLES}")
     told = " ".join(fault.origin for fault in FAULTS)
-    entries = yaml.safe_load((SAMPLES / "index.yaml").read_text())["samples"]
+    entries = yaml.load((SAMPLES / "index.yaml").read_text(), Loader=yaml.CSafeLoader)["samples"]
     faulty = [str(entry["file"]) for entry in entries if _faulty(entry["expect"])]
     assert len(faulty) > 40
     assert [name for name in faulty if name not in told and name not in ELSEWHERE] == []

@@ -10,11 +10,11 @@ import llmhw_provision
 PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
-    ("errors", "units", "documents", "content", "hostlist"),
+    ("errors", "units", "documents", "content", "hostlist", "expected"),
     ("catalogue", "model", "workload", "site_base", "site_cluster", "site", "machine", "connection"),
     ("sizing",),
     ("claims", "plan"),
-    ("inventory", "evidence", "evidence_file"),
+    ("inventory", "evidence", "evidence_file", "evidence_archive"),
     ("probes",),
     ("checks", "discover", "first_contact"),
     ("run", "report"),

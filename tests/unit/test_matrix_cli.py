@@ -22,7 +22,8 @@ def run(*arguments: str) -> int | str | None:
 def site(folder: Path, software: str, name: str = "alphapro660") -> Path:
     shutil.copytree(ROOT / "inventories" / name, folder / name)
     path = folder / name / "site.yaml"
-    path.write_text(path.read_text() + f"software: {software}\n")
+    kept = "".join(line for line in path.read_text().splitlines(True) if not line.startswith("software:"))
+    path.write_text(kept + f"software: {software}\n")
     return folder / name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.plan.roles_python import PythonEnvConfig
+from llmhw_provision.plan.versions import ended_since
 from llmhw_provision.site import Site
 from tests.unit.machines import CUSTOMER, drive, drives, machine, need
 from tests.unit.test_locks import FOLDER
@@ -217,3 +219,10 @@ def test_a_lock_that_was_altered_is_no_part_of_a_plan(monkeypatch: pytest.Monkey
             plan(machine(*drives()))
     finally:
         python_env._lock.cache_clear()
+
+
+def test_support_that_ended_after_the_matrix_is_told_and_changes_no_plan() -> None:
+    stacks = plan(machine(*drives())).stacks
+    assert ended_since(stacks, datetime.date(2026, 11, 30)) == ()
+    said = ended_since(stacks, datetime.date(2028, 7, 1))
+    assert any(text.startswith("driver 580: support ended with 2028-06; the matrix is of 2026-11-") for text in said)

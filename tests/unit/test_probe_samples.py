@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import random
 import shutil
@@ -12,7 +14,9 @@ import yaml
 from click.testing import CliRunner
 
 from llmhw_provision.errors import InputError
-from llmhw_provision.probes.score import asked, judge, main, same, score
+from llmhw_provision.probes.reading import ProbeError
+from llmhw_provision.probes.registry import facts_of
+from llmhw_provision.probes.score import WHOLE, asked, judge, main, plain, same, score
 from tests.unit.recordings import FOLDER, SAMPLES
 
 COPIED = FOLDER / "tools" / "index.yaml"
@@ -24,6 +28,9 @@ MISCOUNTED = frozenset(
     {"nccl/all_reduce_a100_40g_8gpu_error_col_noisy.txt", "nccl/all_reduce_h100_2node_stripped_comments.txt"}
 )
 NOT_IN_THE_BYTES = frozenset({"pci/lspci_vvv_vm_root.txt"})
+
+
+_scored = functools.cache(score)
 
 
 def _entries(index: Path) -> list[dict[str, object]]:
@@ -43,8 +50,8 @@ def test_copied_sample(entry: dict[str, object]) -> None:
 def test_the_whole_collection() -> None:
     if not (SAMPLES / "index.yaml").exists():
         pytest.skip(f"no recorded samples at {SAMPLES}")
-    wrong = {row["file"] for row in score(SAMPLES / "index.yaml") if row["verdict"] == "mismatch"}
-    missing = {row["file"] for row in score(SAMPLES / "index.yaml") if row["verdict"] == "unsupported"}
+    wrong = {row["file"] for row in _scored(SAMPLES / "index.yaml") if row["verdict"] == "mismatch"}
+    missing = {row["file"] for row in _scored(SAMPLES / "index.yaml") if row["verdict"] == "unsupported"}
     assert wrong == MISCOUNTED
     assert missing == NO_OUTPUT | NOT_IN_THE_BYTES
 
@@ -67,6 +74,29 @@ def test_names_and_expectations_do_not_help(tmp_path: Path) -> None:
         if entry["expect"] != other["expect"]:
             expected = {f"never-{key}": value for key, value in dict(other["expect"]).items()}  # type: ignore[call-overload]
             assert judge("x", (COPIED.parent / str(entry["file"])).read_bytes(), expected)["verdict"] == "unsupported"
+
+
+def test_facts_are_read_before_any_expectation(tmp_path: Path) -> None:
+    """Bytes under random names, in random order, without an index: the same facts, and from them the same score."""
+    index = SAMPLES / "index.yaml" if (SAMPLES / "index.yaml").exists() else COPIED
+    entries = _entries(index)
+    chance = random.Random(11)
+    names = {f"{chance.getrandbits(64):x}": str(entry["file"]) for entry in entries}
+    for name, file in names.items():
+        (tmp_path / name).write_bytes((index.parent / file).read_bytes())
+    read: dict[str, dict[str, object]] = {}
+    for path in sorted(tmp_path.iterdir()):
+        with contextlib.suppress(ProbeError):
+            read[names[path.name]] = facts_of(path.read_bytes())
+    for row, entry in zip(_scored(index), entries, strict=True):
+        expected, facts = dict(entry["expect"] or {}), read.get(str(entry["file"]))  # type: ignore[call-overload]
+        if facts is None:
+            assert row["verdict"] == "unsupported"
+            continue
+        shown = {key: plain(asked(facts[key], expected[key], whole=key in WHOLE)) for key in expected if key in facts}
+        assert row["got"] == shown
+        good = all(same(value, expected[key]) for key, value in shown.items())
+        assert row["verdict"] == ("mismatch" if not good else "match" if len(shown) == len(expected) else "unsupported")
 
 
 def test_verdicts() -> None:

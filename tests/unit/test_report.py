@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from llmhw_provision.checks import table
-from llmhw_provision.checks.model import Finding
+from llmhw_provision.checks.model import Area, Finding
 from llmhw_provision.checks.texts import TEXTS
 from llmhw_provision.documents import dump_json, read
 from llmhw_provision.evidence import Evidence, Result
@@ -227,7 +228,7 @@ def test_text_for_the_terminal() -> None:
 
 def test_an_unreachable_host_is_one_block() -> None:
     assert render_text(UNREACHABLE).splitlines() == [
-        "vm-01   host 0/5   disks 0/4   array 0/15   filesystem 0/16   tmpfs 0/3   COULD NOT RUN   (6.4 s)",
+        "vm-01   access 0/1   COULD NOT RUN   (6.4 s)",
         "",
         "  COULD NOT RUN  vm-01 (192.0.2.1): cannot be reached: refused",
         "        next: check the port",
@@ -255,3 +256,19 @@ def test_the_last_run_is_the_newest_with_a_report(tmp_path: Path) -> None:
 def test_every_runbook_that_is_named_exists() -> None:
     named = {check.runbook for check in table.CHECKS}
     assert {name for name in named if not (RUNBOOKS / f"{name}.md").is_file()} == set()
+
+
+def test_the_list_of_runbooks_names_every_check_that_leads_there() -> None:
+    text = (RUNBOOKS / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[([\w-]+)\]\(\1\.md\) \| (.+) \|$", text, re.MULTILINE)
+    listed = {(page, check) for page, checks in rows for check in checks.split(", ")}
+    assert listed == {(check.runbook, check.id) for check in table.CHECKS}
+
+
+@pytest.mark.parametrize("area", get_args(Area))
+def test_every_area_is_counted_in_text_and_page(area: Area) -> None:
+    one = ACCEPTED.findings[0].model_copy(update={"area": area})
+    report = ACCEPTED.model_copy(update={"findings": (one,)})
+    assert f"   {area} 1/1   PASS" in render_text(report)
+    assert english.LABELS[f"area-{area}"] in Page(render_html(report, "en")).words
+    assert chinese.LABELS[f"area-{area}"] in Page(render_html(report, "zh")).words

@@ -5,11 +5,11 @@ The resolver cases run the real `uv pip compile` over wheels with the metadata o
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from llmhw_provision.catalogue.software import software
 from llmhw_provision.machine import Gpus, PciDevice
 from llmhw_provision.plan.request import request_of
 from llmhw_provision.plan.resolve_python import lock_problems
@@ -20,6 +20,7 @@ from tests.unit.wheels import compile_lock, wheel
 
 DEBIAN12 = "https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64"
 NIC = ("15b3:1021",)
+LOCKS = Path(__file__).resolve().parents[2] / "locks"
 
 
 def environment(*names: str) -> dict[str, object]:
@@ -256,9 +257,36 @@ def test_tensorrt_llm_1423_only_as_a_container(tmp_path: Path) -> None:
     )
 
 
-def test_tensorboard_7107_newer_than_setuptools_82() -> None:
-    version = software().environments["train-lf"].packages["tensorboard"]
-    assert tuple(int(part) for part in version.split(".")) >= (2, 21, 0)
+@pytest.mark.parametrize("name", ["train-lf", "train-hf", "train-lf-cpu", "train-hf-cpu"])
+def test_tensorboard_7107_newer_than_setuptools_82(name: str, tmp_path: Path) -> None:
+    """setuptools 82 has no pkg_resources, which tensorboard 2.20 imports: resolves, and does not start."""
+    wheel(tmp_path, "tensorboard", "2.20.0", "setuptools>=41")
+    wheel(tmp_path, "setuptools", "84.2.1")
+    code, lock = compile_lock(tmp_path, "tensorboard<2.21")
+    assert (code, "setuptools==84.2.1" in lock) == (0, True)
+    line = f"lock {name}: tensorboard is 2.20.0; 2.21.0 is recorded"
+    assert line in [problem.message for problem in lock_problems(lock, name)]
+    committed = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
+    assert "\nsetuptools==84" in committed
+    assert "\ntensorboard==2.21.0" in committed
+
+
+@pytest.mark.parametrize("name", ["train-lf", "train-hf", "serve"])
+def test_vllm_44335_funasr_2973_committed_locks_bring_one_cuda_major_that_the_default_driver_runs(name: str) -> None:
+    committed = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
+    assert lock_problems(committed, name) == ()
+    assert "nvidia-nccl-cu13==2.30.7" in committed
+    assert "cu129" not in committed
+    downgraded = committed.replace("nvidia-nccl-cu13==2.30.7", "nvidia-nccl-cu12==2.27.3")
+    assert f"lock {name}: brings cu12 and cu13" in [problem.message for problem in lock_problems(downgraded, name)]
+
+
+def test_llamafactory_10665_committed_locks_keep_the_two_apart() -> None:
+    training, serving = ((LOCKS / f"{name}.txt").read_text(encoding="utf-8") for name in ("train-lf", "serve"))
+    assert "\nvllm==" not in training
+    assert "\nllamafactory==" not in serving
+    assert re.search(r"^starlette==0\.", training, re.MULTILINE)
+    assert re.search(r"^starlette==1\.", serving, re.MULTILINE)
 
 
 def test_dcgm_exporter_456_profiling_needs_the_proprietary_packages() -> None:

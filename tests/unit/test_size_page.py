@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -155,6 +156,7 @@ def test_in_a_browser(pages: dict[str, Path], tmp_path: Path) -> None:
             *("--disable-background-networking", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}"),
             *("--enable-logging=stderr", "--log-level=0", "--timeout=15000", "--dump-dom", probe.as_uri()),
         ],
+        env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=180,

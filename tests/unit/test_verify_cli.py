@@ -109,7 +109,7 @@ def test_a_purchase_plan_is_refused(site: Path) -> None:
 
 
 def test_a_recording_of_another_host_is_refused(site: Path) -> None:
-    other = plan().hosts[0].model_copy(update={"name": "vm-02"})
+    other = plan().hosts[0].model_copy(update={"name": "vm-02", "disks": ()})
     (site / "plan.json").write_text(dump_json(plan().model_copy(update={"hosts": (other,)})))
     result = call("verify", "--site", site, "--evidence", FOLDER / "provisioned.json")
     assert isinstance(result.exception, InputError)
@@ -133,3 +133,13 @@ def test_report_without_a_verify(site: Path) -> None:
     assert isinstance(result.exception, InputError)
     assert result.exception.problems[0].hint == "run llmhw-provision verify first"
     assert isinstance(call("report", "--site", site, "nothing-there").exception, InputError)
+
+
+def test_a_host_that_does_not_answer_is_one_finding(site: Path) -> None:
+    result = call("verify", "--site", site)
+    assert result.return_value == 3
+    assert "INCOMPLETE" in result.stdout
+    (found,) = json.loads((run_folder(site) / "report.json").read_text())["findings"]
+    assert (found["check"], found["status"], found["severity"]) == ("access", "could-not-run", "critical")
+    assert "Connection refused" in found["found"]
+    assert found["next_step"] == "no ssh server on that port; check port in site.yaml"

@@ -46,7 +46,7 @@ from ansible.module_utils.python_env.decide import Environment, State, Step
 from ansible.module_utils.python_env.locks import cuda_majors, cuda_refusals, file_pin, house_refusals, parse
 from ansible.module_utils.python_env.work import Failure, Host, foreign, in_use
 
-_HASH = re.compile(r"Hash mismatch for `([^`]+)`.*?Computed:\s*sha256:([0-9a-f]{64})", re.DOTALL)
+_HASH = re.compile(r"Hash mismatch for `([^`]+)`.*?Computed:\s*(?:sha256:)?([0-9a-f]{64})", re.DOTALL)
 _ABSENT = re.compile(r"[Bb]ecause (\S+) was not found in the provided package locations")
 
 

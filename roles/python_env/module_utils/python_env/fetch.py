@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,7 +16,7 @@ import zipfile
 from collections.abc import Mapping
 
 _LINK = re.compile(r"""<a\s[^>]*href=["']([^"']+)["']""")
-_TIMEOUT_S = 120
+_TIMEOUT_S, _PAUSES_S = 120, (2, 8)
 PROXY = "/etc/llmhw/proxy.env"
 
 
@@ -40,6 +41,15 @@ def proxies(path: str = PROXY) -> dict[str, str]:
     except OSError:
         return {}
     return {key: value for key, _, value in (line.partition("=") for line in lines)}
+
+
+def without_secrets(text: str, environment: Mapping[str, str]) -> str:
+    """`text` without the user and password that the proxy's address may carry."""
+    for value in environment.values():
+        secret = urllib.parse.urlsplit(value).netloc.rpartition("@")[0] if "://" in value else ""
+        for form in (secret, urllib.parse.unquote(secret), urllib.parse.unquote(secret.partition(":")[2])):
+            text = text.replace(form, "(hidden)") if form else text
+    return text
 
 
 def install_uv(
@@ -69,19 +79,28 @@ def install_uv(
 
 
 def _download(path: str, wheel: str, index: str, environment: Mapping[str, str]) -> None:
+    for pause in (*_PAUSES_S, None):
+        try:
+            _try(path, wheel, index, _opener(environment))
+        except (urllib.error.URLError, OSError) as error:
+            if pause is None or index.startswith("file:"):
+                why = without_secrets(str(error), environment)
+                raise Refused(f"{wheel} cannot be had from {index}: {why}") from None
+            time.sleep(pause)
+        else:
+            return
+
+
+def _try(path: str, wheel: str, index: str, opener: urllib.request.OpenerDirector) -> None:
     page = index.rstrip("/") + "/uv/"
-    opener = _opener(environment)
-    try:
-        with opener.open(_local(page), timeout=_TIMEOUT_S) as answer:
-            links = [html.unescape(link) for link in _LINK.findall(answer.read().decode("utf-8", "replace"))]
-        found = [link for link in links if _file(link) == wheel]
-        if not found:
-            raise Refused(f"{index} does not list {wheel}")
-        address = urllib.parse.urldefrag(urllib.parse.urljoin(page, found[0]))[0]
-        with opener.open(address, timeout=_TIMEOUT_S) as answer, open(path, "wb") as out:
-            shutil.copyfileobj(answer, out)
-    except (urllib.error.URLError, OSError) as error:
-        raise Refused(f"{wheel} cannot be had from {index}: {error}") from None
+    with opener.open(_local(page), timeout=_TIMEOUT_S) as answer:
+        links = [html.unescape(link) for link in _LINK.findall(answer.read().decode("utf-8", "replace"))]
+    found = [link for link in links if _file(link) == wheel]
+    if not found:
+        raise Refused(f"{index} does not list {wheel}")
+    address = urllib.parse.urldefrag(urllib.parse.urljoin(page, found[0]))[0]
+    with opener.open(address, timeout=_TIMEOUT_S) as answer, open(path, "wb") as out:
+        shutil.copyfileobj(answer, out)
 
 
 def _opener(environment: Mapping[str, str]) -> urllib.request.OpenerDirector:

@@ -142,6 +142,7 @@ class Host:
         words = ["python", "install", version, "--no-bin", "--install-dir", os.path.join(self.config["root"], "python")]
         words += ["--mirror", item["mirror"]] if item.get("mirror") else []
         self._uv(words, f"CPython {version}", UV_PYTHON_DOWNLOADS="manual")
+        _for_reading(os.path.join(self.config["root"], "python"))
 
     def _install(self, item: Environment, *, repair: bool) -> None:
         (source,) = (one for one in self.config["interpreters"] if one["version"] == item.interpreter)
@@ -226,7 +227,8 @@ class Host:
     def _uv(self, words: Sequence[str], what: str, **more: str) -> None:
         rc, out, err = self._run([self.uv, *words], {**self._environment, **more})
         if rc != 0:
-            raise Failure(f"{what}: {(err or out).strip()[-1500:]}")
+            said = fetch.without_secrets((err or out).strip()[-1500:], self._environment)
+            raise Failure(f"{what}: {said}")
 
 
 def foreign(path: str) -> list[str]:

@@ -69,6 +69,23 @@ class Expected(Record):
     gpus: ExpectedGpus | None = None
     fabric: ExpectedFabric | None = None
     services: ExpectedServices | None = None
-    smart: bool = Field(default=False, description="nvme-cli is installed: each NVMe drive is asked for its health")
+    smart: bool = Field(
+        default=False, description="nvme-cli and smartctl are installed: each drive is asked for its health"
+    )
     management_controller: bool = Field(default=False, description="ipmitool is installed and there is a BMC")
     packages: tuple[str, ...] = Field(default=(), description="packages that the system's tool must be able to install")
+
+
+class HostExpect(Record):
+    """What site.yaml says of a host beyond what can be seen on it: software that is installed, ports that are used."""
+
+    driver: str | None = Field(
+        default=None, pattern=r"^[0-9]+(\.[0-9]+)+$", description="full version of the NVIDIA driver, 580.126.09"
+    )
+    modules: Literal["open", "proprietary"] | None = None
+    mig: bool = Field(default=False, description="MIG mode is on")
+    bridges: bool = Field(default=False, description="PCIe cards are joined by NVLink bridges, two each")
+    fabric: ExpectedFabric | None = None
+    services: ExpectedServices | None = None
+    smart: bool = Field(default=False, description="nvme-cli and smartctl are installed: ask each drive")
+    management_controller: bool = Field(default=False, description="ipmitool is installed: ask the BMC")
