@@ -1,6 +1,6 @@
 """Plan and inventory of 1, 16, 128 and 1,024 machines, each in a process of its own; `ansible-inventory --list` beside.
 
-python -m benchmarks.plan_fleet [--date DATE --page FILE]
+python -m benchmarks.plan_fleet [--runs RUNS] [--date DATE --page FILE]
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNTS = (1, 16, 128, 1024)
-RUNS = 3
 LIMIT_S, LIMIT_MB = 5.0, 500
 _COLUMNS = (
     *("machines", "plan s", "plan.json s", "inventory s", "process s", "CPU s", "peak MB", "plan.json kB"),
@@ -89,17 +88,17 @@ def _child(command: list[str]) -> tuple[str, float, float]:
     return done.stdout, cpu, time.perf_counter() - start
 
 
-def measure(count: int) -> Taken:
-    """Medians of RUNS for `count` machines."""
+def measure(count: int, often: int) -> Taken:
+    """Medians of `often` runs for `count` machines."""
     with tempfile.TemporaryDirectory() as name:
         folder = site(Path(name) / "site", count)
         runs = []
-        for _ in range(RUNS):
+        for _ in range(often):
             shutil.rmtree(folder / "inventory", ignore_errors=True)
             said, _, seconds = _child([sys.executable, "-c", _CHILD, str(folder)])
             runs.append({**json.loads(said), "whole": seconds})
         size = (folder / "plan.json").stat().st_size
-        ansible = [_ansible(folder) for _ in range(RUNS)]
+        ansible = [_ansible(folder) for _ in range(often)]
     middle: Callable[[str], float] = lambda key: statistics.median(run[key] for run in runs)  # noqa: E731
     parts = {key: middle(key) for key in ("plan", "plan.json", "inventory")}
     return Taken(
@@ -121,7 +120,7 @@ def _ansible(folder: Path) -> tuple[float, float, float]:
     return seconds, cpu, float(report.read_text())
 
 
-def page(found: list[Taken], date: str) -> str:
+def page(found: list[Taken], date: str, often: int) -> str:
     """The page of measurements."""
     rows = [
         f"| {item.count:,} | {item.parts['plan']:.2f} | {item.parts['plan.json']:.2f} | {item.parts['inventory']:.2f} "
@@ -138,11 +137,11 @@ def page(found: list[Taken], date: str) -> str:
 Measured {date} on {os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}, at idle priority
 beside other work, with
 
-    python -m benchmarks.plan_fleet --date DATE --page THIS_FILE
+    python -m benchmarks.plan_fleet --runs {often} --date DATE --page THIS_FILE
 
 AlphaPro660 with eight GPUs each, a controller and a login node beside them (`inventories/cluster`, its range of nodes
 made longer): versions, storage, rails, Slurm's files, `plan.json`, and the inventory with one file per host, each
-written through a temporary name and synced. Every run is a process of its own; medians of {RUNS}. Elapsed seconds
+written through a temporary name and synced. Every run is a process of its own; medians of {often}. Elapsed seconds
 contain waiting for the other work, CPU seconds do not: the limit is held against CPU seconds.
 
 | {" | ".join(_COLUMNS)} |
@@ -162,9 +161,10 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--date", default="(no date)")
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
-    found = [measure(count) for count in COUNTS]
-    text = page(found, given.date)
+    found = [measure(count, given.runs) for count in COUNTS]
+    text = page(found, given.date, given.runs)
     if given.page:
         given.page.write_text(text, encoding="utf-8")
     else:
