@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from llmhw_provision.cli.plan import summary
 from llmhw_provision.documents import dump_json, read
 from llmhw_provision.errors import ProvisionError
 from llmhw_provision.inventory import render_inventory
@@ -162,3 +163,12 @@ def test_one_version_of_slurm_for_all_hosts() -> None:
     assert str(caught.value) == (
         "one version of Slurm for all hosts; the plan has 23.11 on ap660-[0001-0002], 24.11.5 on ctl-01,login-[1-2]"
     )
+
+
+def test_a_thousand_gpus_are_told_on_a_few_screens() -> None:
+    text = summary(thousand(), Path("plan.json"))
+    assert "cluster  controller ctl-01; accounting ctl-01; login login-[1-2]; compute ap660-[0001-0128]" in text
+    assert "why      one subnet manager, or one with a standby: opensm on ctl-01 (14)" in text
+    assert "\nap660-[0001-0128]  128 hosts alike  alphapro660\n" in text
+    assert "\nctl-01,login-[1-2]  3 hosts alike  Debian 12" in text
+    assert len(text.splitlines()) < 100
