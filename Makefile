@@ -41,7 +41,7 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 	PATH="$(abspath $(BIN)):$$PATH" ANSIBLE_HOME=.ansible $(BIN)/ansible-lint --offline --profile production roles playbooks
 
 unit: setup ## everything that needs no machine
-	$(BIN)/pytest -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
+	$(BIN)/pytest -n auto --dist loadfile -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
 
 wheel: setup ## the wheel in empty environments; locks and environments with real uv
 	$(BIN)/pytest tests/packaging

@@ -26,7 +26,8 @@ Origin = Literal["machine", "stand-in"]
 MISSING, TIMED_OUT, TOO_LONG = 127, (124, 137), 153  # the last: 128 + SIGXFSZ
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AT_ONCE = 32
-_LONGEST = 16 << 20  # bytes of one answer; a runaway log must not fill the host's disk or our memory
+_LONGEST = 16 << 20  # bytes of one answer that travel
+_RUNAWAY = 256 << 20  # bytes of any file that a command may write: a log without end must not fill the host's disk
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class Result:
             return f"{program} did not answer within {self.seconds:.0f} s"
         if self.rc == TOO_LONG:
             return f"{program} said more than {_LONGEST >> 20} MiB"
-        said = self.stderr.decode("utf-8", "replace").strip().splitlines()
-        return f"{program} ended with status {self.rc}" + (f": {said[-1][:200]}" if said else "")
+        said = self.stderr[-4096:].decode("utf-8", "replace").strip().splitlines()
+        last = "".join(one if one.isprintable() else " " for one in said[-1][:200]) if said else ""
+        return f"{program} ended with status {self.rc}" + (f": {last}" if last else "")
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def script(commands: Sequence[Command]) -> str:
         "unset LANGUAGE",
         "d=$(mktemp -d) || exit 97",
         "trap 'rm -rf \"$d\"' EXIT",
-        f"ulimit -f {_LONGEST // 512} 2>/dev/null",
+        f"ulimit -f {_RUNAWAY // 512} 2>/dev/null",
         'cd "$d" || exit 97',
         "run() {",
         "  n=$1; t=$2; shift 2; read -r a _ </proc/uptime",
@@ -113,6 +115,8 @@ def script(commands: Sequence[Command]) -> str:
         "}",
     ]
     lines += [f"run {index:04} {c.timeout_s} {c.line()}" for index, c in enumerate(commands)]
+    empty = f'[ "$f" = total ] || [ "$s" -le {_LONGEST} ] || {{ : >"$f"; echo "$f long"; }}'
+    lines.append(f"wc -c -- * | while read -r s f; do {empty}; done")
     return "\n".join([*lines, "echo -; wc -c -- *; echo -; cat -- * | base64; echo - end", ""])
 
 
@@ -122,7 +126,8 @@ def parse_frames(raw: bytes, commands: Sequence[Command]) -> dict[str, Result]:
     parts = text.split("\n-")
     if len(parts) != 4 or parts[3].strip() != "end":
         raise ValueError(f"cut off or foreign: {text.strip()[-80:]!r}")
-    ran = [line.split(" ") for line in parts[0].splitlines()]
+    told = [line.split(" ") for line in parts[0].splitlines()]
+    ran, long = [words for words in told if len(words) == 4], {words[0] for words in told if len(words) == 2}
     packed = base64.b64decode("".join(parts[2].split()), validate=True)
     files: dict[str, bytes] = {}
     start = 0
@@ -135,6 +140,7 @@ def parse_frames(raw: bytes, commands: Sequence[Command]) -> dict[str, Result]:
     results: dict[str, Result] = {}
     for command, (number, rc, begin, end) in zip(commands, ran, strict=True):
         seconds = round(float(end) - float(begin), 2)
+        rc = str(TOO_LONG) if {f"{number}.o", f"{number}.e"} & long else rc
         results[command.key] = Result(int(rc), files[f"{number}.o"], files[f"{number}.e"], seconds, command.argv)
     return results
 

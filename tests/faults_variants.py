@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.assembled import MANAGER, Assembled, h100
-from tests.assembled_classes import pcie
+from tests.assembled import MANAGER, RAILS, Assembled, h100
+from tests.assembled_classes import bridged, pcie
 from tests.fault import SMI_KEYS, Fault, in_block, in_row, logged
 
 _OURS = "written by us"
@@ -114,6 +114,33 @@ VARIANTS = (
         "gpu-fabric",
         "GPU5: Completed, Insufficient",
         lambda: in_block(h100(), 5, r"^(        Status +): Success", r"\1: Insufficient Resources"),
+    ),
+    _one(
+        "no bridge where one is planned",
+        "gpu-topology",
+        "PHB instead of NV12",
+        lambda: bridged().edited("nvidia-smi-topo", r"\bNV12\b", "PHB"),
+    ),
+    _one(
+        "an error of today beside one of the past",
+        "gpu-ecc",
+        "GPU5: 1 uncorrectable",
+        lambda: in_block(
+            in_block(h100(), 3, r"(Aggregate(?:\n.*)+?DRAM Uncorrectable +): 0", r"\1: 4"),
+            5,
+            r"(Volatile\n(?:.*\n){4}            DRAM Uncorrectable +): 0",
+            r"\1: 1",
+        ),
+    ),
+    _one(
+        "an adapter's module fails while the port is up",
+        "ib-cable",
+        "Bad signal",
+        lambda: h100().edited(
+            f"mlxlink:{RAILS[2]}",
+            r"Status Opcode( +): 0\n(.*)\nRecommendation( +): .*",
+            r"Status Opcode\1: 15\n\2\nRecommendation\3: Bad signal integrity",
+        ),
     ),
     _one("a link down on every GPU", "gpu-nvlink/all", "GPU0: 17 up", lambda: _inactive(8)),
     _one(

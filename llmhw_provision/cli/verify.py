@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,6 +96,8 @@ def _recordings(plan: Plan, paths: tuple[Path, ...]) -> dict[str, Evidence]:
         if evidence_archive.is_archive(path):
             manifest, evidence = evidence_archive.read(path)
             names: tuple[str, ...] = (manifest.host, manifest.own_name)
+            for line in _doubts(plan, manifest):
+                click.echo(f"warning: {path}: {line}", err=True)
         else:
             evidence = load(path)
             names = (evidence.host,)
@@ -110,6 +112,14 @@ def _recordings(plan: Plan, paths: tuple[Path, ...]) -> dict[str, Evidence]:
         or Evidence(host.name, "machine", {}, problem=f"{host.name}: no recording of this host was given")
         for host in plan.hosts
     }
+
+
+def _doubts(plan: Plan, manifest: evidence_archive.Manifest) -> Iterator[str]:
+    """Why an archive may answer less than it seems to."""
+    if manifest.user:
+        yield f"read by user {manifest.user}, not by root: drives, kernel log and firmware did not answer"
+    if manifest.plan not in ("", plan.identity):
+        yield f"made for plan {manifest.plan}, judged by plan {plan.identity}"
 
 
 def _read(plan: Plan, site: Site, folder: Path, level: Level, password: str) -> dict[str, Evidence]:

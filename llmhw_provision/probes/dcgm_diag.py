@@ -179,7 +179,7 @@ def _facts(about: dict[str, str], tests: list[Test]) -> dict[str, object]:
         (("Driver Version Detected", "Driver Version", "driver_version"), "driver"),
     ):
         value = next((about[key] for key in keys if key in about), None)
-        if value:
+        if value and re.fullmatch(r"\d+(?:\.\d+)+", value):
             facts[name] = value
     ids = about.get("GPU Device IDs Detected") or about.get("GPU Device IDs")
     if ids:

@@ -27,6 +27,8 @@ def parse(raw: bytes) -> tuple[tuple[int, dict[str, str]], ...]:
     found: list[tuple[int, dict[str, str]]] = []
     announced = None
     text = plain_lines("dmidecode", raw)
+    if sum(line.startswith("# dmidecode ") for line in text) > 1:
+        raise unreadable("dmidecode", text[0], "several tables")
     for line in text:
         if match := _HANDLE.match(line):
             found.append((int(match[1]), {}))

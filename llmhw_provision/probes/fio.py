@@ -93,7 +93,7 @@ def text_facts(raw: bytes) -> dict[str, object]:
     if not jobs or not totals or len(groups) != len(set(groups)):
         raise unreadable("fio", last_line(raw), "no job, no summary, or several reports")
     found: dict[str, object] = {"jobs": len(jobs), "error": any(match[2] != "0" for match in jobs)}
-    found["version"] = next((line for line in text if re.fullmatch(r"fio-[0-9]\S*", line)), None)
+    found["version"] = next((line.strip() for line in text if re.fullmatch(r"fio-[0-9]\S*", line.strip())), None)
     for direction in _DIRECTIONS:
         parts = [int(float(match[2]) * _UNITS[match[3]]) for match in totals if match[1].lower() == direction]
         found[f"{direction}_bw_bytes"] = found[f"sum_{direction}_bw_bytes"] = sum(parts)

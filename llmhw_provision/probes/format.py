@@ -29,14 +29,14 @@ class Format:
 
 
 def holds(pattern: bytes) -> Callable[[bytes], bool]:
-    """Tells whether `pattern` (line anchors on) occurs in the first 64 KiB of an output, colours aside."""
+    """Tells whether `pattern` (line anchors on) occurs in the first 64 KiB of an output, without colours and CRs."""
     compiled = re.compile(pattern, re.MULTILINE)
 
     def recognise(raw: bytes) -> bool:
         head = raw[:HEAD]
         if b"\x1b" in head:
             head = _COLOUR.sub(b"", head)
-        return compiled.search(head) is not None
+        return compiled.search(head.replace(b"\r\n", b"\n")) is not None
 
     return recognise
 

@@ -25,7 +25,8 @@ def burn(folder: str, seconds: int) -> Command:
 _TESTED = re.compile(r"^Tested (\d+) GPUs:$", re.M)
 _RESULT = re.compile(r"^\s+GPU (\d+): (OK|FAULTY)$", re.M)
 _FRAME = re.compile(
-    r"(\d+(?:\.\d+)?)%\s+proc'd: (.*?)\s+errors: (.*?)\s+temps: ([^%]*?)(?=\s*\d+(?:\.\d+)?%\s+proc'd|\s*$|\n)"
+    r"(?<![\d.,])(\d+(?:\.\d+)?)%\s+proc'd: (.*?)\s+errors: (.*?)\s+temps: ([^%]*?)"
+    r"(?=\s*\d+(?:\.\d+)?%\s+proc'd|\s*$|\n)"
 )
 _RATE = re.compile(r"\((\d+) Gflop/s\)")
 _GPU = re.compile(r"^GPU (\d+): (.+) \(UUID: \S+\)$", re.M)

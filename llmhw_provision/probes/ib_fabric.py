@@ -61,6 +61,8 @@ def link_facts(raw: bytes) -> dict[str, object]:
         if not match:
             raise unreadable("iblinkinfo", line)
         _, _, state, physical, hint = match.groups()
+        if state not in ("Down", "Initialize", "Armed", "Active"):
+            raise unreadable("iblinkinfo", line, f"state {state}")
         found["active"] += state == "Active"
         found["down"] += state == "Down"
         found["polling"] += physical == "Polling"

@@ -16,6 +16,12 @@ _PORT = re.compile(r"^\s+Port ([0-9]+):$")
 _PAIR = re.compile(r"^\s+([A-Za-z][A-Za-z ]*):\s*(.*?)\s*$")
 _PANIC = re.compile(r"^ibpanic: \[[0-9]+\] .*$")
 _DEVICE = re.compile(r"'([^']+)'")
+# infiniband-diags (ibstat.c): the names it has for the states of a port
+_STATES = ("Down", "Initializing", "Armed", "Active")
+_PHYSICAL = (
+    *("No state change", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp"),
+    *("LinkErrorRecovery", "PhyTest"),
+)
 _NEEDED = ("State", "Physical state", "Rate", "SM lid", "Port GUID", "Link layer")
 
 
@@ -45,6 +51,8 @@ def parse(raw: bytes) -> tuple[Port, ...]:
     current: dict[str, str] = {}
     for line in plain_lines("ibstat", raw):
         if match := _CA.match(line):
+            if any(name == match[1] for name, _, _ in found):
+                raise unreadable("ibstat", line, "the adapter is listed twice")
             current = {}
             found.append((match[1], current, {}))
         elif (match := _PORT.match(line)) and found:
@@ -66,6 +74,10 @@ def _port(ca: str, about: dict[str, str], key: str, values: dict[str, str], *, s
     missing = [name for name in _NEEDED if name not in values]
     if missing:
         raise unreadable("ibstat", f"CA '{ca}' port {key} without {', '.join(missing)}", "cut off")
+    if values["State"] not in _STATES or values["Physical state"] not in _PHYSICAL:
+        raise unreadable(
+            "ibstat", f"CA '{ca}' port {key} {values['State']}, {values['Physical state']}", "unknown state"
+        )
     rate = values["Rate"].split()[0] if values["Rate"] else ""
     return Port(
         ca=ca,

@@ -31,6 +31,8 @@ def parse(raw: bytes) -> tuple[Port, ...]:
     for line in plain_lines("ibv_devinfo", raw):
         words = line.split()
         if line.startswith("hca_id:") and len(words) == 2:
+            if any(name == words[1] for name, _, _ in devices):
+                raise unreadable("ibv_devinfo", line, "the device is listed twice")
             devices.append((words[1], {}, []))
         elif words and words[0] == "port:" and devices:
             devices[-1][2].append({})

@@ -74,6 +74,8 @@ def parse(raw: bytes) -> tuple[Function, ...]:
             raise unreadable(_TOOL, line)
     if not found:
         raise unreadable(_TOOL, "", "no PCI function")
+    if len({function.address for function in found}) != len(found):
+        raise unreadable(_TOOL, found[0].address, "listed twice")
     for function in found:
         if bool(function.speed) != bool(function.width):
             raise unreadable(_TOOL, f"{function.address} LnkSta {function.speed} {function.width}")

@@ -138,7 +138,7 @@ def scan_facts(raw: bytes) -> dict[str, object]:
 
 
 def _error(raw: bytes) -> dict[str, object]:
-    return {"error": True, "rc": 1, "message": plain_lines("mdadm", raw)[0].removeprefix("mdadm: ")}
+    return {"error": True, "rc": 1, "message": plain_lines("mdadm", raw)[0].removeprefix("mdadm: ").rstrip()}
 
 
 def _good(array: StatLine) -> bool:

@@ -55,7 +55,7 @@ def facts(raw: bytes) -> dict[str, object]:
 def error_facts(raw: bytes) -> dict[str, object]:
     """The exit status that goes with the message."""
     line = next((text for text in plain_lines("unmunge", raw) if re.match(r"^(un)?munge: Error: ", text)), "")
-    message = line.partition("Error: ")[2]
+    message = line.partition("Error: ")[2].rstrip()
     matching = [name for name in _ERRORS if message == name or message.startswith((f"{name} ", f"{name}:"))]
     if not matching:
         raise unreadable("unmunge", line, "unknown message")

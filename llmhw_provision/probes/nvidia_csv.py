@@ -58,6 +58,8 @@ def parse(raw: bytes) -> Table:
     names = tuple(match[1] for match in heads if match)
     rows = []
     for cells, line in zip(found[1:], text[1:], strict=False):
+        if cells == found[0]:
+            raise unreadable(_TOOL, line, "the heading again")
         if len(cells) != len(names):
             raise unreadable(_TOOL, line, f"{len(cells)} cells under {len(names)} headings")
         rows.append(dict(zip(names, (cell.strip() for cell in cells), strict=True)))
@@ -101,6 +103,12 @@ _FAULTS = (
 )
 
 
+def _unread(name: str, cell: str) -> bool:
+    """Whether a cell could not be read by the tool, or says neither yes nor no where the question is that."""
+    asked = _FAULTS[0][0].search(name) is not None
+    return broken(cell) or (asked and cell not in ("Active", "Not Active") and not absent(cell))
+
+
 def faults(row: dict[str, str]) -> list[str]:
     """Names of the fields of a row whose value is a fault of the GPU."""
     return [
@@ -121,7 +129,7 @@ def facts(raw: bytes) -> dict[str, object]:
         keys = [str(place) for place in range(len(found.rows))]
     each = dict(zip(keys, found.rows, strict=True))
     bad = {key: link for key, row in each.items() if (link := slow_link(row))}
-    unread = {key: [name for name, cell in row.items() if broken(cell)] for key, row in each.items()}
+    unread = {key: [name for name, cell in row.items() if _unread(name, cell)] for key, row in each.items()}
     unread = {key: names for key, names in unread.items() if names}
     wrong = {key: names for key, row in each.items() if (names := faults(row))}
     facts: dict[str, object] = {

@@ -28,7 +28,9 @@ _NAMES = {
     "CUDA UMD": "cuda",
     "KMD": "kmd",
 }
-_TITLE = re.compile(r"^\| NVIDIA-SMI (\S+)\s+(?:Driver|KMD) Version: (\S+)(?:\s+CUDA (?:UMD )?Version: (\S+))?\s*\|$")
+_TITLE = re.compile(
+    r"^\| NVIDIA-SMI (\S+)\s+(?:Driver|KMD) Version: (\d+(?:\.\d+)+)(?:\s+CUDA (?:UMD )?Version: (\S+))?\s*\|$"
+)
 _FIRST = re.compile(
     r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*\|\s*"
     r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s+(\S+)\s*\|\s*(\S.*?)\s*\|$"

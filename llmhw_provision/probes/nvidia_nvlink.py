@@ -82,6 +82,8 @@ def parse(raw: bytes) -> tuple[Gpu, ...]:
             raise unreadable(_TOOL, line)
     if not found:
         raise unreadable(_TOOL, "", "no GPU")
+    if len({one.index for one in found}) != len(found):
+        raise unreadable(_TOOL, f"GPU {found[0].index}", "listed twice")
     most: dict[str, int] = {}
     for one in found:
         most[one.name] = max(len(one.listed()), most.get(one.name, 0))

@@ -86,7 +86,12 @@ for _fact, _path in {
     "hw_power_brake_slowdown": ("HW Slowdown", "HW Power Brake Slowdown"),
 }.items():
     _FACTS[_fact] = tuple((_head, *_path) for _head in _REASONS)
+_SWITCHES = frozenset(_FACTS) & {"sw_power_cap", "sw_thermal_slowdown", "hw_slowdown", "hw_thermal_slowdown"}
+_SWITCHES |= {"hw_power_brake_slowdown"}
 _UNIT = re.compile(r"^(-?\d+(?:\.\d+)?)(?: ?(?:MiB|W|C|x|bank\(s\)))?$")
+_MEASURED = re.compile(
+    r"_(?:w|c|mib)$|^pcie_|^retired_(?:sbe|dbe)$|^remap_(?:un)?correctable$|_(?:volatile|aggregate)$"
+)
 _VERSIONS = (
     ("Driver Version", "driver"),
     ("KMD Version", "driver"),
@@ -124,7 +129,7 @@ def parse(raw: bytes) -> Query:
             if gpu[1] in gpus:
                 raise unreadable(_TOOL, line, "the GPU is listed twice")
             gpus[gpu[1]], path = {}, []
-        elif pair and not pair[1] and not gpus:
+        elif pair and not pair[1] and not gpus and not line.startswith("GPU "):
             driver[pair[2]] = pair[3]
         elif line.startswith("    "):
             _keep(gpus.setdefault("", {}) if not gpus else gpus[list(gpus)[-1]], path, line, pair)
@@ -162,11 +167,14 @@ def _complete(driver: dict[str, str], gpus: dict[str, dict[Path, str]], elided: 
 
 
 def _value(fact: str, said: str) -> object:
+    """The value of a fact; raises ProbeError where a number, or whether something is active, is said in other words."""
     if absent(said) and said.lower() != "none":
         return None if fact in _N_A_IS_NONE else "N/A"
     match = _UNIT.match(said)
     if match and fact not in _TEXT_FACTS:
         return float(match[1]) if "." in match[1] else int(match[1])
+    if _MEASURED.search(fact) or (fact in _SWITCHES and said not in ("Active", "Not Active")):
+        raise unreadable(_TOOL, f"{fact}: {said}")
     return said
 
 

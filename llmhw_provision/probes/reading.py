@@ -21,9 +21,14 @@ class ProbeError(MachineError):
 
 
 def unreadable(tool: str, line: str, why: str = "") -> ProbeError:
-    """The error for output that is not `tool`'s: quotes the line."""
-    shown = line[:2000].strip()[:120] or "(nothing)"
-    return ProbeError(f"could not read {tool} output: {shown}" + (f" ({why})" if why else ""))
+    """The error for output that is not `tool`'s: quotes the line, without what a terminal would obey."""
+    shown = harmless(line) or "(nothing)"
+    return ProbeError(f"could not read {tool} output: {shown}" + (f" ({harmless(why)})" if why else ""))
+
+
+def harmless(text: str) -> str:
+    """The beginning of `text` in printable characters, 120 at most."""
+    return "".join(one if one.isprintable() else " " for one in text[:2000]).strip()[:120]
 
 
 def output(evidence: Evidence, key: str) -> bytes:

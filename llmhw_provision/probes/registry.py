@@ -6,6 +6,7 @@ the general ones, and the forms of free text (logs, error lines) stand after tho
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from llmhw_provision.probes import (
@@ -55,7 +56,7 @@ from llmhw_provision.probes import (
     vllm_metrics,
 )
 from llmhw_provision.probes.format import HEAD, Format
-from llmhw_provision.probes.reading import ProbeError
+from llmhw_provision.probes.reading import ProbeError, harmless
 
 _GPU: tuple[tuple[Format, ...], ...] = (
     nvidia_errors.FORMATS,
@@ -92,6 +93,7 @@ _BLANK = re.compile(rb"\s{1000}")
 
 def form_of(raw: bytes) -> Format | None:
     """The form that `raw` has; None when no probe knows it."""
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     if _BLANK.search(raw[:HEAD]):
         return None
     return next((form for form in FORMATS if form.recognise(raw)), None)
@@ -99,8 +101,10 @@ def form_of(raw: bytes) -> Format | None:
 
 def facts_of(raw: bytes) -> dict[str, object]:
     """The facts in `raw`; raises ProbeError when no probe knows the form or the output cannot be read whole."""
+    raw = raw.removeprefix(codecs.BOM_UTF8)  # editors leave it
     form = form_of(raw)
     if form is None:
-        first = raw.decode("utf-8", "replace").strip().splitlines()
-        raise ProbeError(f"could not read output of an unknown tool: {first[0][:120] if first else '(nothing)'}")
+        first = raw[:4096].decode("utf-8", "replace").strip().splitlines()
+        said = harmless(first[0]) if first else ""
+        raise ProbeError(f"could not read output of an unknown tool: {said or '(nothing)'}")
     return form.facts(raw)

@@ -46,6 +46,8 @@ def table_facts(raw: bytes) -> dict[str, object]:
     if not names or not set(names) <= _COLUMNS:
         raise unreadable("sinfo", last_line(raw))
     found = [_split(line, names) for line in text[1:] if line.strip()]
+    if any(list(row.values()) == names for row in found):
+        raise unreadable("sinfo", text[0], "the heading again")
     states = list(dict.fromkeys(row["STATE"] for row in found if "STATE" in row))
     bare = [state for state in states if state.rstrip("*~#!%$@^-") not in _WORKING]
     result: dict[str, object] = {"rc": 0, "rows": len(found), "states": states}
@@ -116,6 +118,8 @@ def gres_facts(raw: bytes) -> dict[str, object]:
             files += [path for named in re.findall(r" File=(\S+)", line) for path in _files(named)]
         elif not match and not line.startswith("slurmd: "):
             raise unreadable("slurmd -G", line)
+    if len(set(files)) != len(files):
+        raise unreadable("slurmd -G", ", ".join(files), "a file is listed twice")
     return {"count": count, "files": files}
 
 
@@ -132,7 +136,7 @@ def error_facts(raw: bytes) -> dict[str, object]:
     """A known cause by its name; else that there is an error, and the last message."""
     messages = [match[2] for line in plain_lines("Slurm", raw) if (match := _ERROR.match(line))]
     known = [name for pattern, name in _KNOWN for message in messages if pattern.search(message)]
-    return {"rc": 1, "error": known[0] if known else True, "message": messages[-1] if messages else ""}
+    return {"rc": 1, "error": known[0] if known else True, "message": messages[-1].rstrip() if messages else ""}
 
 
 def _option(raw: bytes) -> dict[str, object]:

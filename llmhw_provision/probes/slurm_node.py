@@ -41,6 +41,8 @@ def parse(raw: bytes) -> tuple[Node, ...]:
         if not records:
             raise unreadable("scontrol", line)
         records[-1] |= _fields(line.strip())
+    if len({record["NodeName"] for record in records}) != len(records):
+        raise unreadable("scontrol", records[0]["NodeName"], "listed twice")
     return tuple(_node(record) for record in records)
 
 

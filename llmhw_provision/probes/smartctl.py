@@ -82,7 +82,7 @@ def facts(raw: bytes) -> dict[str, object]:
             values.setdefault(match[1], match[2])
     failed = next((line for line in plain_lines("smartctl", raw) if _FAILED.match(line)), "")
     if failed:
-        return {"error": True, "rc": _OPEN_FAILED, "messages": [failed]}
+        return {"error": True, "rc": _OPEN_FAILED, "messages": [failed.rstrip()]}
     if "passed" not in found and "Device Model" not in values and "Model Number" not in values:
         raise unreadable("smartctl", last_line(raw), "no health and no model")
     for name, key in (("Model Number", "model"), ("Device Model", "model"), ("Serial Number", "serial")):

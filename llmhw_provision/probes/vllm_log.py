@@ -13,7 +13,7 @@ from llmhw_provision.probes.reading import plain_lines
 
 _TP = re.compile(r"tensor_parallel_size['\"]?[=:]\s*([0-9]+)")
 _PP = re.compile(r"pipeline_parallel_size['\"]?[=:]\s*([0-9]+)")
-_VERSION = re.compile(r"(?:vLLM API server version|LLM engine \(v|vLLM version:?) ?([0-9][\w.+]*)")
+_VERSION = re.compile(r"(?:vLLM API server version|LLM engine \(v|vLLM version:?) ?([0-9]+\.[0-9]+[\w.+]*)")
 _TOKENS = re.compile(r"GPU KV cache size: ([0-9,]+) tokens")
 _BLOCKS = re.compile(r"# (?:GPU|cuda) blocks: ([0-9]+)")
 _CONCURRENCY = re.compile(r"Maximum concurrency for ([0-9,]+) tokens per request: ([0-9.]+)x")

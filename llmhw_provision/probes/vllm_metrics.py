@@ -59,6 +59,8 @@ def parse(raw: bytes) -> tuple[Sample, ...]:
         last = line
     if last.startswith("#") and not last.startswith("# EOF"):
         raise unreadable("/metrics", last, "cut off")
+    if len({(sample.name, *sorted(sample.labels.items())) for sample in found}) != len(found):
+        raise unreadable("/metrics", found[0].name, "a sample is listed twice")
     return tuple(found)
 
 

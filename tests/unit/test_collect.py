@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,9 +50,14 @@ def repacked(path: Path, files: dict[str, bytes], edit: Callable[[tarfile.TarInf
     return path
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return packed(recorded("provisioned"), tmp_path_factory.mktemp("once") / "a.evidence.tar.gz")
+
+
 @pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    return packed(recorded("provisioned"), tmp_path / "a.evidence.tar.gz")
+def archive(once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy2(once, tmp_path))
 
 
 def test_answers_come_out_as_they_went_in(archive: Path) -> None:
@@ -80,7 +86,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
 
 def test_every_cut_is_refused(archive: Path) -> None:
     raw = archive.read_bytes()
-    for end in [*range(0, len(raw), len(raw) // 20), len(raw) - 1, len(raw) - 8]:
+    for end in [*range(0, len(raw), len(raw) // 10), len(raw) - 1, len(raw) - 8]:
         archive.write_bytes(raw[:end])
         with pytest.raises(InputError, match="not an evidence archive, or damaged"):
             evidence_archive.read(archive)
@@ -88,7 +94,7 @@ def test_every_cut_is_refused(archive: Path) -> None:
 
 def test_every_flipped_byte_is_refused(archive: Path) -> None:
     raw = archive.read_bytes()
-    for at in range(10, len(raw), len(raw) // 25):
+    for at in range(10, len(raw), len(raw) // 12):
         archive.write_bytes(raw[:at] + bytes([raw[at] ^ 0x55]) + raw[at + 1 :])
         with pytest.raises(InputError, match="not an evidence archive, or damaged"):
             evidence_archive.read(archive)
@@ -183,10 +189,13 @@ def test_the_machine_is_known_by_its_disks() -> None:
 
 
 def test_verify_judges_an_archive(site: Path, tmp_path: Path) -> None:
-    path = packed(replace(recorded("provisioned"), host="storage-box"), tmp_path / "a", own_name="storage-box")
+    found = replace(recorded("provisioned"), host="storage-box")
+    path = packed(found, tmp_path / "a", own_name="storage-box", user=1000, plan="ba9876543210")
     result = call("verify", "--site", site, "--evidence", path)
     assert result.return_value == 0, result.stdout
     assert "recording answers" not in result.stderr
+    assert "read by user 1000, not by root" in result.stderr
+    assert "made for plan ba9876543210, judged by plan 0123456789ab" in result.stderr
     saved = evidence_archive_free(run_folder(site))
     assert saved == ["vm-01.json"]
 
@@ -250,7 +259,15 @@ def test_reading_here() -> None:
 
 def test_an_answer_without_end_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llmhw_provision.evidence._LONGEST", 1 << 20)
+    monkeypatch.setattr("llmhw_provision.evidence._RUNAWAY", 4 << 20)
     found = read_here("box", (Command("a", ("yes",), 60), Command("b", ("echo", "x"), 5)))
     assert found.results["a"].why() == "yes said more than 1 MiB"
     assert len(found.results["a"].stdout) <= 1 << 20
     assert found.results["b"].stdout == b"x\n"
+
+
+def test_a_command_may_write_more_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """apt writes a cache of tens of megabytes when it is only asked for versions."""
+    monkeypatch.setattr("llmhw_provision.evidence._LONGEST", 1 << 20)
+    writes = 'f=$(mktemp); head -c 3000000 /dev/zero >"$f" && wc -c <"$f"; rm "$f"'
+    assert read_here("box", (Command("a", ("sh", "-c", writes), 20),)).results["a"].stdout.strip() == b"3000000"

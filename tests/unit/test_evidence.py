@@ -50,6 +50,11 @@ def test_a_failure_keeps_both_streams_and_says_why(results: dict[str, Result]) -
     assert found.why() == "sh ended with status 3: no such disk"
 
 
+def test_what_a_tool_says_of_a_failure_does_nothing_to_a_terminal() -> None:
+    found = Result(1, b"", b"\x1b]0;title\x07bad disk\n", 0.1, ("tool",))
+    assert found.why() == "tool ended with status 1:  ]0;title bad disk"
+
+
 def test_a_missing_program_is_a_result(results: dict[str, Result]) -> None:
     assert results["missing"].missing
     assert results["missing"].why() == "no-such-program-here is not installed"

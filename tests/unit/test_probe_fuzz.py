@@ -35,19 +35,19 @@ def test_parsers_are_found() -> None:
     assert {"lsblk.parse", "lsblk.blocks", "nccl_tests.facts", "system.parse_os", "folders.bare"} <= PARSERS.keys()
 
 
-@settings(ROUGH, max_examples=150)
+@settings(ROUGH, max_examples=100)
 @given(st.sampled_from(SMALL), st.integers(0, 2**32))
 def test_mangled_outputs(raw: bytes, number: int) -> None:
     refused_or_read("", mangled(raw, random.Random(number)))
 
 
-@settings(ROUGH, max_examples=300)
+@settings(ROUGH, max_examples=200)
 @given(st.sampled_from(sorted(PARSERS)), st.sampled_from(ANSWERS + SMALL), st.integers(0, 2**32))
 def test_mangled_answers_to_any_parser(name: str, raw: bytes, number: int) -> None:
     refused_or_read(name, mangled(raw, random.Random(number)))
 
 
-@settings(ROUGH, max_examples=12)
+@settings(ROUGH, max_examples=6)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_arbitrary_input_to_all_parsers(raw: bytes) -> None:
     for name in PARSERS:

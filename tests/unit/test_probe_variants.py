@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -391,6 +392,64 @@ def test_variant(name: str) -> None:
 )
 def test_what_only_looks_like_one_of_our_tools(text: str) -> None:
     assert form_of(text.encode()) is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_other_line_ends_marks_and_blanks_change_no_fact(name: str) -> None:
+    raw = CASES[name][0].encode()
+    whole = facts_of(raw)
+    for dressed in (raw.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + raw, raw.replace(b"\n", b"  \n")):
+        with contextlib.suppress(ProbeError):
+            assert facts_of(dressed) == whole
+
+
+GERMAN = "    Clocks Event Reasons\n        HW Slowdown                       : Nicht aktiv\n"
+IBSTAT = """CA 'mlx5_0'
+\tCA type: MT4129
+\tNumber of ports: 1
+\tPort 1:
+\t\tState: Active
+\t\tPhysical state: LinkUp
+\t\tRate: 400
+\t\tBase lid: 1
+\t\tSM lid: 1
+\t\tPort GUID: 0x1
+\t\tLink layer: InfiniBand
+"""
+METRICS = 'vllm:num_requests_running{engine="0"} 3.0\n'
+NODE = "NodeName=n1 Arch=x86_64 \n   Gres=gpu:8\n   RealMemory=1\n   State=IDLE\n   CfgTRES=cpu=2\n   AllocTRES=\n"
+
+
+@pytest.mark.parametrize("text", [IBSTAT, VERBOSE, METRICS, NODE, GRES, HOT, NO_NODES, THROUGHPUT])
+def test_an_output_that_is_there_twice_is_not_counted_twice(text: str) -> None:
+    facts_of(text.encode())
+    with pytest.raises(ProbeError, match="could not read"):
+        facts_of((text + text).encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (IBSTAT, "State: Active", "State: Aktiv"),
+        (FDR10, "Active", "Aktiv"),
+        (NVIDIA_384, "384.81", "384,81"),
+        ("GPU 00000000:18:00.0\n" + GERMAN, "", ""),
+        ("    Fabric\n        State : N/A\n    FB Memory Usage\n        Used : 12,5 MiB\n", "", ""),
+        ("==============NVSMI LOG==============\nGPU 00000000:18:00,0\n    Product Name : X\n", "", ""),
+    ],
+)
+def test_other_words_and_commas_are_not_taken_for_values(text: str, old: str, new: str) -> None:
+    with pytest.raises(ProbeError, match="could not read"):
+        facts_of(text.replace(old, new).encode())
+
+
+def test_what_is_quoted_is_short_and_does_nothing_to_a_terminal() -> None:
+    with pytest.raises(ProbeError) as refused:
+        facts_of(SENSORS.replace("| ok", "| " + "\x1b]0;title\x07\x1b[" * 300 + "ok").encode())
+    said = str(refused.value)
+    assert said.startswith("could not read output of an unknown tool: Fan1 | 9000 RPM | ")
+    assert said.isprintable()
+    assert len(said) < 400
 
 
 @pytest.mark.parametrize(

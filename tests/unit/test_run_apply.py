@@ -122,7 +122,7 @@ FAILING = """
     bad: true
   when: inventory_hostname == "one"
 - name: Look at the disks
-  ansible.builtin.command: ls /nonexistent
+  ansible.builtin.command: ls /no/such/folder
 """
 
 
@@ -143,7 +143,7 @@ def test_a_failure_names_hosts_task_cause_and_log_line(failed: tuple[Result, Pat
     assert (result.exit_code, result.state) == (4, "failed")
     block = "\n".join(text.failures(result))
     assert "failed: two, three\n  task: demo · Look at the disks  (roles/demo/tasks/main.yml:18)" in block
-    cause = "error: non-zero return code (exit status 2): ls: cannot access '/nonexistent'"
+    cause = "error: non-zero return code (exit status 2): ls: cannot access '/no/such/folder'"
     assert block.count(cause) == 1
     lines = (folder / "ansible.log").read_text().splitlines()
     for failure in result.failures:
