@@ -13,9 +13,35 @@ import yaml
 
 from llmhw_provision.documents import write_atomic
 from llmhw_provision.plan.model import HostPlan, Plan
+from llmhw_provision.plan.profiles import groups
 from llmhw_provision.plan.roles import ROLES
 
 _HEADER = "# Written by llmhw-provision plan; changes here are lost at the next plan.\n"
+_TEMPLATE = ("{{", "{%", "{#")
+
+
+class Reference(str):
+    """A template of our own: the only kind of text that Ansible may evaluate."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.CSafeDumper):
+    """YAML in which text that looks like a template is marked, so that Ansible takes it as text."""
+
+
+def _reference(dumper: yaml.CSafeDumper, value: Reference) -> yaml.Node:
+    return dumper.represent_str(str(value))
+
+
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
+    if any(mark in value for mark in _TEMPLATE):
+        return dumper.represent_scalar("!unsafe", value, style="'")
+    return dumper.represent_str(value)
+
+
+_Dumper.add_representer(Reference, _reference)
+_Dumper.add_representer(str, _text)
 
 
 def render_inventory(plan: Plan) -> dict[str, str]:
@@ -45,16 +71,10 @@ def write_inventory(plan: Plan, folder: Path) -> None:
 
 def _profiles(plan: Plan) -> dict[str, tuple[dict[str, Any], list[str]]]:
     """Role configs that hosts share, by group name, with the hosts that share them."""
-    found: dict[str, tuple[dict[str, Any], list[str]]] = {}
-    for host in plan.hosts:
-        config = _shared(host)
-        for shared, members in found.values():
-            if shared == config:
-                members.append(host.name)
-                break
-        else:
-            found[f"profile_{len(found) + 1}"] = (config, [host.name])
-    return found
+    return {
+        name: (_shared(members[0]), [host.name for host in members])
+        for name, (_, members) in groups(plan.hosts).items()
+    }
 
 
 def _shared(host: HostPlan) -> dict[str, Any]:
@@ -67,8 +87,8 @@ def _shared(host: HostPlan) -> dict[str, Any]:
         data = value.model_dump(mode="json")
         if role == "nvme_raid0":
             for volume in data["volumes"]:
-                volume["members"] = "{{ host_disks['" + volume["name"] + "'] }}"
-            data["wipe"] = "{{ host_wipe }}"
+                volume["members"] = Reference("{{ host_disks['" + volume["name"] + "'] }}")
+            data["wipe"] = Reference("{{ host_wipe }}")
         config[f"{role}_config"] = data
     return config
 
@@ -87,8 +107,8 @@ def _all(plan: Plan) -> dict[str, Any]:
         "llmhw_plan": plan.identity,
         "llmhw_site": plan.site,
         "ansible_python_interpreter": "/usr/bin/python3",
-        "ansible_become": "{{ ansible_user != 'root' }}",
-        "ansible_ssh_args": "-F '{{ inventory_dir }}/../ssh_config'",
+        "ansible_become": Reference("{{ ansible_user != 'root' }}"),
+        "ansible_ssh_args": Reference("-F '{{ inventory_dir }}/../ssh_config'"),
     }
 
 
@@ -101,4 +121,4 @@ def _hosts(plan: Plan, profiles: dict[str, tuple[dict[str, Any], list[str]]]) ->
 
 
 def _dump(data: dict[str, Any]) -> str:
-    return _HEADER + yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110)
+    return _HEADER + yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)

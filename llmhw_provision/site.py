@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from llmhw_provision.catalogue.loader import sold_machine
@@ -13,7 +14,18 @@ from llmhw_provision.catalogue.thresholds import Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.errors import InputError
 from llmhw_provision.expected import HostExpect
+from llmhw_provision.hostlist import expand
 from llmhw_provision.site_base import SiteBase, SiteTuning
+from llmhw_provision.site_cluster import (
+    Fabric,
+    HostRole,
+    SiteScheduler,
+    addresses,
+    cluster_problems,
+    expanded,
+    host_problems,
+    refuse,
+)
 from llmhw_provision.workload import MemorySize
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
@@ -52,6 +64,16 @@ def _data_path(value: str) -> str:
     return value
 
 
+def _each(pattern: re.Pattern[str], example: str, several: Callable[[str], tuple[str, ...]]) -> AfterValidator:
+    def check(value: str) -> str:
+        for one in several(value):
+            if not pattern.match(one) or ".." in one:
+                raise ValueError(f"{one[:60]!r} is not accepted; write for example {example!r}")
+        return value
+
+    return AfterValidator(check)
+
+
 def _sold(value: str) -> str:
     try:
         sold_machine(value)
@@ -64,7 +86,9 @@ def _sold(value: str) -> str:
 
 MachineName = Annotated[str, AfterValidator(_sold)]
 HostName = Annotated[str, _matching(_NAME, "ap660-01")]
+HostNames = Annotated[str, _each(_NAME, "ap660-[001-128]", expand)]
 Address = Annotated[str, _matching(_ADDRESS, "192.0.2.10")]
+Addresses = Annotated[str, _each(_ADDRESS, "192.0.2.[1-128]", addresses)]
 ArrayName = Annotated[str, _matching(_ARRAY, "scratch")]
 DataPath = Annotated[str, _matching(_PATH, "/scratch"), AfterValidator(_data_path)]
 Serial = Annotated[str, _matching(_SERIAL, "S6XYNX0T900123")]
@@ -73,10 +97,14 @@ UserName = Annotated[str, _matching(re.compile(r"^[a-z_][a-z0-9_-]{0,31}$"), "en
 
 
 class Host(Record):
-    """One machine and how to reach it."""
+    """One machine and how to reach it, or a range of equal ones."""
 
-    name: HostName
-    address: Address
+    model_config = ConfigDict(json_schema_extra={"required": ["name", "address"]})
+
+    name: HostNames = Field(description="ap660-01, or a range: ap660-[001-128]")
+    address: Addresses = Field(
+        default="", description="required; for a range 192.0.2.[1-128] or 10.0.0.1-10.0.3.255, one for each name"
+    )
     port: int = Field(default=22, ge=1, le=65535)
     user: UserName = "root"
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
@@ -84,6 +112,14 @@ class Host(Record):
         default=None, description="catalogue machine it was sold as, for example alphapro660"
     )
     expect: HostExpect | None = Field(default=None, description="what verify holds the host to beyond what is planned")
+    roles: tuple[HostRole, ...] = Field(
+        default=(), description="default: compute; a single machine with Slurm is its own controller"
+    )
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Self:
+        expanded(self)
+        return self
 
 
 class Jump(Record):
@@ -139,12 +175,27 @@ class Tmpfs(Record):
     beyond_tenth: bool = Field(default=False, description="allow more than 10 % of the host's memory")
 
 
+class Shared(Record):
+    """A file system that every host of the site mounts."""
+
+    type: Literal["nfs4", "lustre"] = "nfs4"
+    source: Annotated[str, _matching(re.compile(r"^[A-Za-z0-9][A-Za-z0-9.@:/_-]{0,250}$"), "192.0.2.40:/export")]
+    mount: DataPath = "/shared"
+    options: tuple[Annotated[str, _matching(re.compile(r"^[a-z_]+(=[A-Za-z0-9._-]+)?$"), "hard")], ...] = (
+        "hard",
+        "noatime",
+        "nofail",
+        "_netdev",
+    )
+
+
 class Storage(Record):
     """Overrides of what the planner would choose."""
 
     scratch: Scratch = Scratch()
     project: Project = Project()
     tmpfs: Tmpfs = Tmpfs()
+    shared: Shared | None = Field(default=None, description="storage of all hosts; project may lie on it")
     wipe: tuple[Consent, ...] = ()
     trim: Literal["weekly", "never"] = Field(default="weekly", description="weekly: by fstrim.timer")
     max_wear_percent: int = Field(
@@ -266,27 +317,35 @@ class Site(Record):
     host_tuning: SiteTuning = SiteTuning()
     thresholds: tuple[SiteThreshold, ...] = Field(default=(), description="limits that replace those of the table")
     prices: Prices | None = Field(default=None, description="shown by compare")
+    fabric: Fabric | None = Field(default=None, description="the network between nodes, where it is to be planned")
+    scheduler: SiteScheduler = SiteScheduler()
 
     @model_validator(mode="after")
-    def _unique(self) -> Self:
-        for what in ("name", "address"):
-            seen: dict[str, int] = {}
-            for index, host in enumerate(self.hosts):
-                value = getattr(host, what) if what == "name" else f"{host.address}:{host.port}"
-                if value in seen:
-                    raise ValueError(f"hosts[{index}].{what} {value!r} is already hosts[{seen[value]}]")
-                seen[value] = index
-        known = {host.name for host in self.hosts}
+    def _consistent(self) -> Self:
+        """One entry per host, whatever the file abbreviates; raises with every contradiction at its place."""
+        entries = [(index, host) for index, entry in enumerate(self.hosts) for host in expanded(entry)]
+        whole = (
+            self if len(entries) == len(self.hosts) else self.model_copy(update={"hosts": tuple(h for _, h in entries)})
+        )
+        found = [*host_problems(entries), *cluster_problems(whole)]
+        if len(entries) > 4096:
+            found.append((("hosts",), f"{len(entries)} hosts; the limit is 4096", ""))
+        known = {host.name for _, host in entries}
         for index, consent in enumerate(self.storage.wipe):
             if consent.host not in known:
-                raise ValueError(f"storage.wipe[{index}].host {consent.host!r} is not one of the hosts")
+                found.append((("storage", "wipe", index, "host"), f"{consent.host!r} is not one of the hosts", ""))
         limits: set[tuple[str, str]] = set()
         for index, limit in enumerate(self.thresholds):
             stranger = next((name for name in limit.hosts if name not in known), None)
             if stranger is not None:
-                raise ValueError(f"thresholds[{index}].hosts: {stranger!r} is not one of the hosts")
+                found.append((("thresholds", index, "hosts"), f"{stranger!r} is not one of the hosts", ""))
             concerned = {(limit.metric, name) for name in limit.hosts or known}
             if limits & concerned:
-                raise ValueError(f"thresholds[{index}]: {limit.metric} has a limit above for the same host")
+                found.append((("thresholds", index), f"{limit.metric} has a limit above for the same host", ""))
             limits |= concerned
-        return self
+        shared = self.storage.shared
+        if shared and shared.mount in (self.storage.scratch.mount, self.storage.tmpfs.mount):
+            text = f"{shared.mount!r} is the mount of scratch or tmpfs already"
+            found.append((("storage", "shared", "mount"), text, "give each its own"))
+        refuse("Site", found)
+        return whole

@@ -189,6 +189,12 @@ def find(table: str, name: str, kind: type[Entry]) -> Entry:
         near = difflib.get_close_matches(name.lower(), _spellings(table), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names(table))}"
         raise InputError(f"{table[:-1]} {name[:60]!r} is not in the catalogue", hint)
+    found: Entry = _checked(table, key, kind)
+    return found
+
+
+@cache
+def _checked(table: str, key: str, kind: type[Any]) -> Any:
     return check(_record(table, key), kind, path=Path(f"catalogue/{table}.yml#{key}"))
 
 

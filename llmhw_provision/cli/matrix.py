@@ -100,7 +100,7 @@ def _of_site(folder: Path, day: datetime.date) -> list[Stack]:
     problems: list[Problem] = []
     for host in sorted(site.hosts, key=lambda item: item.name):
         try:
-            stacks.append(resolve(host_request(host.name, machine_of(host, observed), site, need, day)))
+            stacks.append(resolve(host_request(host, machine_of(host, observed), site, need, day)))
         except ProvisionError as error:
             problems += error.problems
     if problems:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from llmhw_provision.cli.versions_text import explained
-from llmhw_provision.plan.model import ExpectedDisk, Note, Plan, Threshold
+from llmhw_provision.hostlist import compress
+from llmhw_provision.plan.cluster_model import Cluster
+from llmhw_provision.plan.model import ExpectedDisk, HostPlan, Note, Plan, Threshold
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.units import disk
 
@@ -19,20 +21,45 @@ def summary(plan: Plan, path: Path) -> str:
     lines.append(f"for {plan.workload}")
     if plan.origin == "purchase":
         lines.append("PURCHASE PLAN from catalogue machines: apply refuses it until discover has read the machines")
+    notes: dict[str, list[Note]] = {}
+    for note in plan.notes:
+        notes.setdefault(note.host, []).append(note)
+    lines += _cluster(plan.cluster, notes.get("", [])) if plan.cluster else []
+    alike: dict[tuple[str, ...], list[HostPlan]] = {}
     for host in plan.hosts:
-        mark = "  REHEARSAL (virtual machine)" if host.rehearsal else ""
-        lines.append(f"\n{host.name}  {host.address}  {host.os or host.machine or ''}{mark}")
-        lines += [f"  creates  {text}" for text in host.creates]
-        lines += [f"  ERASES   {text}" for text in host.erases]
-        kept = [item for item in host.disks if item.purpose in ("system", "kept")]
-        lines += [f"  keeps    {_name(item)}: {item.reason}" for item in kept]
-        for stack in (stack for stack in plan.stacks if host.name in stack.hosts):
-            lines.append(f"  versions {_versions(stack)}")
-            lines += [f"  warning  {text}" for text in stack.warnings]
-        for note in (note for note in plan.notes if note.host == host.name):
-            lines.append(f"  why      {note.rule}: {note.choice}")
+        alike.setdefault(tuple(_said_of(host, plan.stacks, notes.get(host.name, []))), []).append(host)
+    for said, hosts in alike.items():
+        names, address = compress(host.name for host in hosts), hosts[0].address
+        where = address if len(hosts) == 1 else f"{len(hosts)} hosts alike"
+        lines += [f"\n{names}  {where}  {said[0]}", *said[1:]]
     lines.append(f"\nwritten: {path}, {path.parent / 'inventory'}")
     return "\n".join(lines)
+
+
+def _cluster(cluster: Cluster, notes: list[Note]) -> list[str]:
+    """Who does what, and why."""
+    roles = [f"controller {', '.join(cluster.controllers)}"] if cluster.controllers else []
+    roles += [f"accounting {cluster.accounting}"] if cluster.accounting else []
+    roles += [f"login {cluster.logins}"] if cluster.logins else []
+    found = [f"\ncluster  {'; '.join((*roles, f'compute {cluster.computes}'))}"]
+    found += [f"  files    {', '.join(cluster.files)} in plan.json; the role that installs Slurm is to come"] * bool(
+        cluster.files
+    )
+    return [*found, *(f"  why      {note.rule}: {note.choice}" for note in notes)]
+
+
+def _said_of(host: HostPlan, stacks: tuple[Stack, ...], notes: list[Note]) -> Iterator[str]:
+    """What is said of a host without its name and address; hosts alike in it are said together."""
+    mark = "  REHEARSAL (virtual machine)" if host.rehearsal else ""
+    yield f"{host.os or host.machine or ''}{mark}"
+    yield from (f"  creates  {text}" for text in host.creates)
+    yield from (f"  ERASES   {text}" for text in host.erases)
+    kept = [item for item in host.disks if item.purpose in ("system", "kept")]
+    yield from (f"  keeps    {_name(item)}: {item.reason}" for item in kept)
+    for stack in (stack for stack in stacks if host.name in stack.hosts):
+        yield f"  versions {_versions(stack)}"
+        yield from (f"  warning  {text}" for text in stack.warnings)
+    yield from (f"  why      {note.rule}: {note.choice}" for note in notes)
 
 
 def _versions(stack: Stack) -> str:

@@ -26,6 +26,7 @@ CLUSTER_PORTS = {
     "29500/tcp": "torchrun's rendezvous (PyTorch: default of --master-port)",
     "32768-60999/tcp": "NCCL and Gloo sockets (Linux: default of net.ipv4.ip_local_port_range)",
 }
+SLURM_PORTS = {"6817-6819/tcp": "slurmctld, slurmd and slurmdbd (slurm.conf(5): defaults)"}
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,13 @@ def _firewall(host: str, site: Site) -> tuple[Firewall, tuple[Note, ...]]:
     sources = tuple(sorted({item.address for item in site.hosts if is_address(item.address)}))
     if not wanted.open or len(sources) < 2:
         return Firewall(ports=(), sources=()), ()
-    ports = tuple(dict.fromkeys((*CLUSTER_PORTS, *wanted.ports)))
+    known = CLUSTER_PORTS | (SLURM_PORTS if site.software.slurm else {})
+    ports = tuple(dict.fromkeys((*known, *wanted.ports)))
     note = Note(
         host=host,
         rule="a firewall is never switched on; where one drops, planned ports are opened between the site's hosts",
         choice=", ".join(ports),
-        inputs=tuple(f"{port}: {CLUSTER_PORTS.get(port, 'site.yaml')}" for port in ports),
+        inputs=tuple(f"{port}: {known.get(port, 'site.yaml')}" for port in ports),
         source="site_base.firewall in site.yaml; PyTorch and NCCL documentation",
     )
     return Firewall(ports=ports, sources=sources), (note,)

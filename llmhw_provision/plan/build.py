@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from llmhw_provision.catalogue.loader import sold_machine
 from llmhw_provision.documents import dump_json
 from llmhw_provision.errors import InputError, MachineError, Problem, ProvisionError
+from llmhw_provision.expected import Expected
 from llmhw_provision.machine import Machine
-from llmhw_provision.plan.base import plan_base
+from llmhw_provision.plan.alike import Alike
+from llmhw_provision.plan.base import BasePlan, plan_base
 from llmhw_provision.plan.choice import with_machines
+from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
 from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
@@ -20,10 +24,10 @@ from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.reservations import plan_reservations
 from llmhw_provision.plan.roles import InitramfsConfig
 from llmhw_provision.plan.stack import Stack
-from llmhw_provision.plan.storage import plan_storage
+from llmhw_provision.plan.storage import plan_head, plan_storage
 from llmhw_provision.plan.thresholds import plan_thresholds
-from llmhw_provision.plan.tuning import plan_tuning
-from llmhw_provision.plan.versions import plan_environments, plan_versions, shared
+from llmhw_provision.plan.tuning import TuningPlan, plan_tuning
+from llmhw_provision.plan.versions import plan_environments, plan_versions, shared, stack_for
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -38,6 +42,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     require_consistent(site)
     site, choice = with_machines(need, site, observed)
     notes: list[Note] = [*choice, *override_notes(need.workload, site)]
+    kind = Kinds()
     hosts = sorted(site.hosts, key=lambda item: item.name)
     for host in hosts:
         try:
@@ -48,39 +53,62 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     for host in (host for host in hosts if host.name in machines):
         stack = None
         try:
-            stack, why = plan_versions(host.name, machines[host.name], site, need)
+            stack, why = plan_versions(host, machines[host.name], site, need, kind.stacks)
             stacks += [stack] if stack else []
             notes += why
         except ProvisionError as error:
             problems += error.problems
             kinds.append(type(error))
         try:
-            plans.append(_host(host, machines, site, need, stack))
+            plans.append(_host(host, machines, site, need, stack, kind))
         except ProvisionError as error:
             problems += [problem for problem in error.problems if problem not in problems]
             kinds.append(type(error))
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
-    purchase = any(machine.origin == "catalogue" for machine in machines.values())
     planned = tuple(item for item, _ in plans)
+    nodes = plan_nodes(site, machines, planned)
+    cluster, why = plan_cluster(site, nodes, shared(stacks))
+    purchase = any(machine.origin == "catalogue" for machine in machines.values())
     limits, changed = plan_thresholds(planned, machines, site)
     parts, reserved = plan_reservations(planned, machines, need, site)
+
+    def further(name: str) -> dict[str, object]:
+        given = {"thresholds": limits.get(name, ()), "reservations": parts.get(name, ())}
+        return {"node": nodes.get(name), **given}
+
     plan = Plan(
         schema=1,
         site=site.site,
         origin="purchase" if purchase else "observed",
         workload=_title(need),
         identity="",
-        hosts=tuple(
-            item.model_copy(update={"thresholds": limits.get(item.name, ()), "reservations": parts.get(item.name, ())})
-            for item in planned
-        ),
+        cluster=cluster,
+        hosts=tuple(item.model_copy(update=further(item.name)) for item in planned),
         stacks=shared(stacks),
-        work=plan_work(machines, need),
-        notes=(*(note for _, said in plans for note in said), *notes, *reserved, *changed),
+        work=plan_work(_workers(machines, site), need),
+        notes=(*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
+
+
+def _renamed(notes: tuple[Note, ...], host: str) -> tuple[Note, ...]:
+    return tuple(note.model_copy(update={"host": host}) for note in notes)
+
+
+class Kinds:
+    """What hosts of one kind share while a plan is made: each is worked out once."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.notes = Alike(_renamed)
+        self.stacks = Alike(stack_for)
+        self.expected = Alike[tuple[Expected | None, tuple[Note, ...]]](
+            lambda found, host: (found[0], _renamed(found[1], host))
+        )
+        self.base = Alike[BasePlan](lambda found, host: replace(found, notes=_renamed(found.notes, host)))
+        self.tuning = Alike[TuningPlan](lambda found, host: replace(found, notes=_renamed(found.notes, host)))
 
 
 def _title(need: Need) -> str:
@@ -107,14 +135,20 @@ def machine_of(host: Host, observed: dict[str, Machine]) -> Machine:
 
 
 def _host(
-    host: Host, machines: dict[str, Machine], site: Site, need: Need, stack: Stack | None
+    host: Host, machines: dict[str, Machine], site: Site, need: Need, stack: Stack | None, kind: Kinds
 ) -> tuple[HostPlan, tuple[Note, ...]]:
     machine = machines[host.name]
-    notes = (*_sold_as(host, machine), *gpu_notes(host.name, machine, machines, need))
-    base, tuning = plan_base(host.name, site), plan_tuning(host, machine, site.host_tuning)
-    storage = plan_storage(host.name, machine, site.storage, need)
-    python = plan_environments(host.name, stack, site, storage.nvme_raid0)
-    expected, expected_notes = expected_of(host, machine)
+    name, gpus, works = host.name, machine.gpus, computes(host, site)
+    notes = kind.notes.ask(("sold", host.machine, machine.origin, gpus), name, lambda: _sold_as(host, machine))
+    if works:
+        what = ("gpu", gpus, machine.memory_bytes)
+        notes += kind.notes.ask(what, name, lambda: gpu_notes(name, machine, _workers(machines, site), need))
+    base = kind.base.ask((), name, lambda: plan_base(name, site))
+    traits = (host.machine, machine.cpu, machine.virtual, gpus)
+    tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
+    storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
+    python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
+    expected, expected_notes = kind.expected.ask((id(machine), host.expect), name, lambda: expected_of(host, machine))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -151,6 +185,11 @@ def _host(
             *(_reboot_notes(host.name) if arrays else ()),
         ),
     )
+
+
+def _workers(machines: dict[str, Machine], site: Site) -> dict[str, Machine]:
+    """The machines that jobs run on."""
+    return {host.name: machines[host.name] for host in site.hosts if host.name in machines and computes(host, site)}
 
 
 def _reboot_notes(host: str) -> tuple[Note, ...]:

@@ -14,7 +14,7 @@ _LONG = 100  # characters of a value that are shown
 # what tells records apart
 _NAMES = ("name", "serial", "path", "topic", "metric", "rule", "use", "host", "device", "unit")
 _SITE = "site"
-_APART = ("hosts", "notes", "stacks", "identity", "format")  # of a plan: by host, or of no interest
+_APART = ("hosts", "notes", "stacks", "profiles", "identity", "format")  # of a plan: by host, or of no interest
 
 Lines = tuple[str, ...]
 

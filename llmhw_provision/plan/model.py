@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from llmhw_provision.catalogue.thresholds import Better, Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.expected import Expected
-from llmhw_provision.plan.roles import InitramfsConfig, NvmeRaid0Config, TmpfsConfig
+from llmhw_provision.plan.cluster_model import Cluster, HostNode
+from llmhw_provision.plan.profiles import folded, unfolded
+from llmhw_provision.plan.roles import ById, InitramfsConfig, NvmeRaid0Config, TmpfsConfig, Wipe
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.work import Work
+from llmhw_provision.site import Address, HostName, UserName
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 
@@ -21,7 +24,7 @@ Purpose = Literal["system", "project", "scratch", "kept"]
 class Note(Record):
     """Why something was chosen."""
 
-    host: str = Field(default="", description="empty: the whole site")
+    host: str = Field(default="", description="empty: the whole site; in the file also several: node[001-128]")
     rule: str
     choice: str
     inputs: tuple[str, ...] = ()
@@ -100,17 +103,20 @@ class ExpectedDisk(Record):
 class HostPlan(Record):
     """Everything about one host."""
 
-    name: str
-    address: str
+    name: HostName
+    address: Address
     port: int
-    user: str
+    user: UserName
     identity_file: str | None
     machine: str | None
     rehearsal: bool = Field(description="read in a virtual machine: figures are no measurements")
     os: str
     memory_bytes: int
     disks: tuple[ExpectedDisk, ...]
-    roles: RoleConfigs
+    roles: RoleConfigs = Field(default=RoleConfigs(), description="in the file: in the profile")
+    profile: str = Field(default="", description="only in the file: the profile that carries the rest of this host")
+    members: dict[str, tuple[ById, ...]] = Field(default={}, description="only in the file: disks by volume")
+    wipe: tuple[Wipe, ...] = Field(default=(), description="only in the file: consents to erase")
     reboots: int = Field(ge=0, le=2)
     creates: tuple[str, ...] = Field(default=(), description="sentences: what apply will create")
     erases: tuple[str, ...] = Field(default=(), description="sentences: what apply will erase for good")
@@ -119,25 +125,50 @@ class HostPlan(Record):
         default=(), description="memory, cores and GPUs by use; the last one is what Slurm may give to jobs"
     )
     expected: Expected | None = Field(default=None, description="GPUs, fabric and services that verify asks for")
+    node: HostNode | None = Field(default=None, description="what the host is in its cluster")
 
     @model_serializer(mode="wrap")
     def _without_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves `expected` out where nothing is."""
+        """Leaves out what there is not, and what only the file has."""
         found: dict[str, Any] = dump(self)
-        if found.get("expected") is None:
-            found.pop("expected", None)
+        for key in ("expected", "node", "profile", "members", "wipe"):
+            if not found.get(key):
+                found.pop(key, None)
         return found
+
+
+class Profile(Record):
+    """What hosts share; in the file only."""
+
+    name: str
+    roles: RoleConfigs
+    expected: Expected | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    node: HostNode | None = None
 
 
 class Plan(Record):
     """plan.json."""
 
     format: Literal[1] = Field(alias="schema")
-    site: str
+    site: HostName
     origin: Literal["observed", "purchase"] = Field(description="purchase: from catalogue machines; apply refuses it")
     workload: str
     identity: str = Field(description="first 12 hex digits of the SHA-256 over the plan without this field")
+    cluster: Cluster | None = Field(default=None, description="what the hosts are to each other")
+    profiles: tuple[Profile, ...] = Field(default=(), description="only in the file: what hosts share")
     hosts: tuple[HostPlan, ...]
     stacks: tuple[Stack, ...] = Field(default=(), description="versions that fit together; each names its hosts")
     work: tuple[Work, ...] = Field(default=(), description="which GPUs do what, in which layout; one entry per group")
     notes: tuple[Note, ...]
+
+    @model_validator(mode="after")
+    def _unfold(self) -> Self:
+        """Gives every host of the file what its profile holds."""
+        return self.model_copy(update=unfolded(self)) if self.profiles else self
+
+    @model_serializer(mode="plain")
+    def _fold(self) -> dict[str, Any]:
+        """The form of the file."""
+        return folded(self)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from llmhw_provision.catalogue.loader import CpuKind, find, sold_machine
 from llmhw_provision.machine import Cpu, Disk, Gpus, Machine
 from llmhw_provision.units import GIB
 
 
+@cache
 def catalogue_machine(name: str) -> Machine:
     """The machine `name` of the catalogue; its disks carry made-up identities, so that apply must refuse the plan."""
     kind = sold_machine(name)

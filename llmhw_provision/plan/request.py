@@ -11,7 +11,8 @@ from llmhw_provision.machine import Machine
 from llmhw_provision.plan.findings import Request
 from llmhw_provision.plan.gpu_memory import known_gpus
 from llmhw_provision.plan.storage import plan_storage
-from llmhw_provision.site import Site, SoftwareChoices
+from llmhw_provision.site import Host, Site, SoftwareChoices
+from llmhw_provision.site_cluster import roles_of
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.workload import JobName
 
@@ -19,13 +20,21 @@ _NVSWITCH_CLASS = "0680"  # bridge, other: how NVSwitch chips of NVLink 4 and ol
 _NVIDIA = "10de"
 
 
-def host_request(host: str, machine: Machine, site: Site, need: Need, day: datetime.date) -> Request:
+def host_request(host: Host, machine: Machine, site: Site, need: Need, day: datetime.date) -> Request:
     """What is asked for one host of a site; raises InputError or DoesNotFit where its scratch cannot be planned."""
     raid0 = False
-    if site.software.gds != "off":  # only then does the shape of scratch decide anything
-        storage = plan_storage(host, machine, site.storage, need)
+    choices = _choices(host, site)
+    if choices.gds != "off":  # only then does the shape of scratch decide anything
+        storage = plan_storage(host.name, machine, site.storage, need)
         raid0 = any(volume.level == "raid0" for volume in storage.nvme_raid0.volumes)
-    return request_of(host, machine, job=need.workload.job, choices=site.software, raid0=raid0, day=day)
+    return request_of(host.name, machine, job=need.workload.job, choices=choices, raid0=raid0, day=day)
+
+
+def _choices(host: Host, site: Site) -> SoftwareChoices:
+    """What the site chose; without environments and images where no job runs."""
+    if "compute" in roles_of(host, site):
+        return site.software
+    return site.software.model_copy(update={"environments": (), "images": (), "gds": "off"})
 
 
 def request_of(

@@ -67,6 +67,21 @@ def plan_storage(host: str, machine: Machine, storage: Storage, need: Need) -> S
     )
 
 
+def plan_head(machine: Machine, storage: Storage) -> StoragePlan:
+    """Storage of a host on which no job runs: its disks are kept as they are."""
+    kept = tuple((item, "no job runs on this host") for item in machine.disks if not item.system)
+    system = tuple(item for item in machine.disks if item.system)
+    choice = DiskChoice(system, (), (), kept, (), (), (), None)
+    return StoragePlan(
+        nvme_raid0=NvmeRaid0Config(volumes=(), directories=(), wipe=(), max_wear_percent=storage.max_wear_percent),
+        tmpfs=None,
+        disks=_expected(machine, choice),
+        creates=(),
+        erases=(),
+        notes=(),
+    )
+
+
 @dataclass(frozen=True)
 class _Part:
     volumes: tuple[Volume, ...] = ()
@@ -136,6 +151,16 @@ def _project(host: str, machine: Machine, storage: Storage, choice: DiskChoice, 
         kept = "survives one dead drive" if level == "raid1" else "is lost with its only drive: back it up elsewhere"
         note = Note(host=host, rule="project disks from site.yaml", choice=f"{level}; {kept}", source="site.yaml")
         return _Part(volumes=(volume,), creates=(_creates(volume, choice),), notes=(note,))
+    shared = storage.shared
+    if shared and (path == shared.mount or path.startswith(shared.mount + "/")):
+        note = Note(
+            host=host,
+            rule="project lies on the storage that all hosts share",
+            choice=f"{path} on {shared.source}; its room is not checked",
+            inputs=_inputs(need.storage.project),
+            source="storage.shared in site.yaml",
+        )
+        return _Part(notes=(note,))
     mount = _mount_of(machine, path)
     where = f"on the existing mount {mount.path} ({disk(mount.free_bytes)} free)" if mount else "on the system disk"
     verdict = f"; too small for {disk(wanted)} needed" if mount and wanted > mount.free_bytes else ""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmhw_provision.machine import Machine
+from llmhw_provision.plan.alike import Alike
 from llmhw_provision.plan.model import Note
 from llmhw_provision.plan.roles import NvmeRaid0Config
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
-from llmhw_provision.site import Site
+from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
 
@@ -33,15 +34,19 @@ def plan_environments(host: str, stack: Stack | None, site: Site, storage: NvmeR
     return plan_python(host, stack, site, storage)
 
 
-def plan_versions(host: str, machine: Machine, site: Site, need: Need) -> tuple[Stack | None, tuple[Note, ...]]:
+def plan_versions(
+    host: Host, machine: Machine, site: Site, need: Need, alike: Alike[Stack] | None = None
+) -> tuple[Stack | None, tuple[Note, ...]]:
     """The stack of `host`, None with a note where nothing asks for one; raises InputError with every refusal.
+
+    Hosts that ask for the same are resolved once where `alike` is given.
 
     Ends of life are judged on the day of the matrix, so that the same files give the same plan.
     """
     left = _left_alone(machine, site)
     if left:
         return None, (
-            Note(host=host, rule="versions are chosen where they are needed", choice=left, source="site.yaml"),
+            Note(host=host.name, rule="versions are chosen where they are needed", choice=left, source="site.yaml"),
         )
     # not at the top: most verbs need no matrix, and reading it takes longer than they do
     from llmhw_provision.catalogue.software import software
@@ -49,7 +54,15 @@ def plan_versions(host: str, machine: Machine, site: Site, need: Need) -> tuple[
     from llmhw_provision.plan.resolve import resolve
 
     day = datetime.date.fromisoformat(software().catalogue.as_of)
-    return resolve(host_request(host, machine, site, need, day)), ()
+    request = host_request(host, machine, site, need, day)
+    if alike is None:
+        return resolve(request), ()
+    return alike.ask(replace(request, host=""), host.name, lambda: resolve(request)), ()
+
+
+def stack_for(stack: Stack, host: str) -> Stack:
+    """`stack` as that of `host`."""
+    return stack.model_copy(update={"hosts": (host,)})
 
 
 def _left_alone(machine: Machine, site: Site) -> str:
@@ -65,15 +78,15 @@ def _left_alone(machine: Machine, site: Site) -> str:
 
 def shared(stacks: Iterable[Stack]) -> tuple[Stack, ...]:
     """Stacks that differ in nothing but their hosts, merged."""
-    found: list[Stack] = []
+    found: list[tuple[Stack, list[str]]] = []
     for stack in stacks:
-        for index, other in enumerate(found):
+        for other, hosts in found:
             if other.model_copy(update={"hosts": stack.hosts}) == stack:
-                found[index] = other.model_copy(update={"hosts": (*other.hosts, *stack.hosts)})
+                hosts += stack.hosts
                 break
         else:
-            found.append(stack)
-    return tuple(found)
+            found.append((stack, list(stack.hosts)))
+    return tuple(stack.model_copy(update={"hosts": tuple(hosts)}) for stack, hosts in found)
 
 
 def ended_since(stacks: Iterable[Stack], day: datetime.date) -> tuple[str, ...]:

@@ -145,6 +145,7 @@ def site(machine: str, hosts: int, **software: Any) -> Site:
                 "name": f"node-{number:03}",
                 "address": f"192.0.{2 + number // 250}.{number % 250 + 1}",
                 "machine": machine,
+                **({"roles": ["controller", "compute"]} if hosts > 1 and not number else {}),
             }
             for number in range(hosts)
         ],

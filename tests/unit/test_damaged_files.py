@@ -48,7 +48,7 @@ DAMAGED: list[tuple[str, str | bytes, list[str]]] = [
     ("workload.yaml", "a: " + "[" * 500, ["workload.yaml: line 1: nested deeper than 40 levels"]),
     ("workload.yaml", "a: !!python/object/apply:os.system ['true']\n", ["could not determine a constructor"]),
     ("site.yaml", SITE.replace("192.0.2.11", "not an address!"), ["site.yaml: hosts[0].address: 'not an address!'"]),
-    ("site.yaml", SITE + SITE.splitlines()[-1] + "\n", ["hosts[1].name 'ga660m-01' is already hosts[0]"]),
+    ("site.yaml", SITE + SITE.splitlines()[-1] + "\n", ["hosts[1].name: 'ga660m-01' is already hosts[0]"]),
     (
         "site.yaml",
         SITE + "storage: {scratch: {mount: /etc/x}}\n",
@@ -57,7 +57,7 @@ DAMAGED: list[tuple[str, str | bytes, list[str]]] = [
     (
         "site.yaml",
         SITE + "storage: {wipe: [{host: b, serial: s, type: t, uuid: u}]}\n",
-        ["storage.wipe[0].host 'b' is not"],
+        ["storage.wipe[0].host: 'b' is not"],
     ),
     ("site.yaml", SITE.replace(", address: 192.0.2.11", ""), ["site.yaml: hosts[0].address: missing"]),
     (

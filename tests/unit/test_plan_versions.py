@@ -90,7 +90,7 @@ def test_what_the_cpu_lock_lacks_is_refused() -> None:
 
 def test_refusals_of_versions_and_storage_of_all_hosts_come_at_once() -> None:
     taken = machine(drive("D1", CUSTOMER))
-    asked = {"driver": "570", "slurm": True, "sources": {"slurm": "vendor"}}
+    asked = {"driver": "570"}
     with pytest.raises(ProvisionError) as caught:
         plan(taken, "node-1", "node-2", software=asked, storage={"scratch": {"disks": ["D1"]}})
     text = "\n".join(problem.message for problem in caught.value.problems)
