@@ -63,7 +63,7 @@ DAMAGED: list[tuple[str, str | bytes, list[str]]] = [
     (
         "site.yaml",
         SITE + "  - {name: b, address: 192.0.2.11}\n",
-        ["hosts[1].address '192.0.2.11:22' is already hosts[0]"],
+        ["hosts[1].address: '192.0.2.11:22' is already hosts[0]"],
     ),
     (
         "site.yaml",
