@@ -60,9 +60,12 @@ PROOFS = {
             "tests/roles/test_site_base_services.py",
             "tests/roles/test_site_base_dnf.py",
             "tests/roles/test_host_tuning.py",
-            "tests/rehearsal/test_tuning_boot.py",
         ),
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
+    ),
+    "boot-loader": Proof(
+        tests=("tests/rehearsal/test_tuning_boot.py",),
+        covers=("roles/host_tuning", "roles/host_modules", "playbooks/base.yml", *_REHEARSAL),
     ),
     "disk-faults": Proof(
         tests=(
