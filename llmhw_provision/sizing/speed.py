@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 from llmhw_provision.sizing.checkpoint import Saving, read_rate, write_rate
 from llmhw_provision.sizing.chips import Chip, chip_of
-from llmhw_provision.sizing.compute import Part, Step, training_step
+from llmhw_provision.sizing.compute import training_step
 from llmhw_provision.sizing.decode import Serving, decode_step, prefill
 from llmhw_provision.sizing.estimate import Estimate, Hardware
 from llmhw_provision.sizing.job import Job
 from llmhw_provision.sizing.network import Links
 from llmhw_provision.sizing.power import Power, power
+from llmhw_provision.sizing.step import Part, Step
 from llmhw_provision.sizing.terms import Term
 
 WORKERS = 4  # data loader processes per GPU, as in the term of host memory
