@@ -16,6 +16,7 @@ from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
 from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_memory import gpu_notes
+from llmhw_provision.plan.gpu_stack import plan_gpu, with_rails
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
@@ -73,9 +74,10 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     limits, changed = plan_thresholds(planned, machines, site)
     parts, reserved = plan_reservations(planned, machines, need, site)
 
-    def further(name: str) -> dict[str, object]:
+    def further(item: HostPlan) -> dict[str, object]:
+        name, node = item.name, nodes.get(item.name)
         given = {"thresholds": limits.get(name, ()), "reservations": parts.get(name, ())}
-        return {"node": nodes.get(name), **given}
+        return {"node": node, "roles": with_rails(item.roles, node), **given}
 
     plan = Plan(
         schema=1,
@@ -84,7 +86,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         workload=_title(need),
         identity="",
         cluster=cluster,
-        hosts=tuple(item.model_copy(update=further(item.name)) for item in planned),
+        hosts=tuple(item.model_copy(update=further(item)) for item in planned),
         stacks=shared(stacks),
         work=plan_work(_workers(machines, site), need),
         notes=(*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed),
@@ -148,6 +150,7 @@ def _host(
     tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
     storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
+    gpu = plan_gpu(name, machine, stack, site)
     expected, expected_notes = kind.expected.ask((id(machine), host.expect), name, lambda: expected_of(host, machine))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
@@ -167,11 +170,14 @@ def _host(
                 host_tuning=tuning.config,
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
+                package_sources=gpu.package_sources,
+                cuda=gpu.cuda,
+                nccl=gpu.nccl,
                 python_env=python.config,
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
             reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
-            creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
+            creates=(*storage.creates, *base.creates, *tuning.creates, *gpu.creates, *python.creates),
             erases=storage.erases,
             expected=expected,
         ),
@@ -181,6 +187,7 @@ def _host(
             *base.notes,
             *tuning.notes,
             *storage.notes,
+            *gpu.notes,
             *python.notes,
             *(_reboot_notes(host.name) if arrays else ()),
         ),
