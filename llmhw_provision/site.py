@@ -268,6 +268,9 @@ class SoftwareChoices(Record):
     modules: Literal["open", "closed"] | None = Field(default=None, description="kernel modules of the driver")
     cuda: VersionText | None = Field(default=None, description="toolkit, with its minor: '13.0'")
     eol_ok: bool = Field(default=False, description="accept what is past its end of life")
+    install: bool | None = Field(
+        default=None, description="whether apply installs the GPU stack; default: on observed hosts with NVIDIA GPUs"
+    )
     sources: Sources = Sources()
     versions: Versions = Versions()
     environments: tuple[PythonEnvironment, ...] | None = Field(

@@ -15,6 +15,7 @@ from llmhw_provision.plan.base import BasePlan, plan_base
 from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
 from llmhw_provision.plan.contradictions import require_consistent
+from llmhw_provision.plan.gpu_expected import installs_stack, stack_expected
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
@@ -148,7 +149,9 @@ def _host(
     tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
     storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
-    expected, expected_notes = kind.expected.ask((id(machine), host.expect), name, lambda: expected_of(host, machine))
+    software = stack_expected(stack, machine) if stack and installs_stack(machine, site) else None
+    asked = (id(machine), host.expect, software)
+    expected, expected_notes = kind.expected.ask(asked, name, lambda: expected_of(host, machine, software))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
