@@ -20,6 +20,7 @@ from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
+from llmhw_provision.plan.nvidia_driver import DriverPlan, plan_driver
 from llmhw_provision.plan.overrides import override_notes
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.reservations import plan_reservations
@@ -149,7 +150,9 @@ def _host(
     tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
     storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
-    software = stack_expected(stack, machine) if stack and installs_stack(machine, site) else None
+    installs = stack if stack and installs_stack(machine, site) else None
+    driver = plan_driver(name, machine, installs, site) if installs else DriverPlan()
+    software = stack_expected(installs, machine) if installs else None
     asked = (id(machine), host.expect, software)
     expected, expected_notes = kind.expected.ask(asked, name, lambda: expected_of(host, machine, software))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
@@ -170,11 +173,12 @@ def _host(
                 host_tuning=tuning.config,
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
+                nvidia_driver=driver.config,
                 python_env=python.config,
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
-            reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
-            creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
+            reboots=int(arrays or bool(driver.config or (tuning.config and tuning.config.command_line))),
+            creates=(*storage.creates, *base.creates, *tuning.creates, *driver.creates, *python.creates),
             erases=storage.erases,
             expected=expected,
         ),
@@ -184,6 +188,7 @@ def _host(
             *base.notes,
             *tuning.notes,
             *storage.notes,
+            *driver.notes,
             *python.notes,
             *(_reboot_notes(host.name) if arrays else ()),
         ),

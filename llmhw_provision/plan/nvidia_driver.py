@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from llmhw_provision.catalogue.software import software
 from llmhw_provision.machine import Machine
@@ -56,7 +57,7 @@ def _packages(chosen: list[Choice]) -> list[DriverPackage]:
     return [*found, *(DriverPackage(name=name, version="") for name in dict.fromkeys(locks))]
 
 
-def _board(stack: Stack, choices: dict[str, Choice]) -> str:
+def _board(stack: Stack, choices: dict[str, Choice]) -> Literal["none", "nvswitch", "nvlink5"]:
     if stack.fabric_manager is None:
         return "none"
     return "nvlink5" if "nvlink 5 switches" in choices else "nvswitch"
