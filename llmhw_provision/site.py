@@ -290,6 +290,9 @@ class SoftwareChoices(Record):
     install: bool | None = Field(
         default=None, description="whether apply installs the GPU stack; default: on observed hosts with NVIDIA GPUs"
     )
+    upgrade_without_return: bool = Field(
+        default=False, description="change the driver although its old packages can be had nowhere, with no way back"
+    )
     sources: Sources = Sources()
     repositories: Repositories = Repositories()
     nccl_tests: SiteFile | None = Field(

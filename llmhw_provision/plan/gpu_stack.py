@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from llmhw_provision.machine import Machine
 from llmhw_provision.plan.cluster_model import HostNode
 from llmhw_provision.plan.fabric import nccl_text
 from llmhw_provision.plan.model import Note, RoleConfigs
@@ -21,6 +20,7 @@ from llmhw_provision.plan.stack import Choice, PackageSource, Stack
 from llmhw_provision.site import Site, SoftwareChoices
 
 _SOURCES = ("driver", "cuda")  # names of the repositories that this product writes
+_TOOLKITS = ("cuda toolkit", "cuda toolkit beside")
 _DISTRIBUTION_HOME = "/usr/lib/cuda"  # Debian's nvidia-cuda-toolkit: for programs that look for one folder
 _WITH_DRIVER = ("cuda", "cuda-runtime-*")  # metapackages that bring a driver of their own choice
 
@@ -36,17 +36,12 @@ class GpuPlan:
     notes: tuple[Note, ...] = ()
 
 
-def gpu_roles_planned(machine: Machine, stack: Stack | None, site: Site) -> bool:
-    """Whether this product installs driver, CUDA and NCCL on the host."""
-    wanted = site.software.install
-    if stack is None or stack.driver is None or wanted is False:
-        return False
-    return wanted is True or machine.origin == "observed"
+def plan_gpu(host: str, stack: Stack | None, site: Site) -> GpuPlan:
+    """package_sources, cuda and nccl out of the stack that apply installs; none without one.
 
-
-def plan_gpu(host: str, machine: Machine, stack: Stack | None, site: Site) -> GpuPlan:
-    """package_sources, cuda and nccl of `host`; nccl is completed by `with_rails` once the cluster is known."""
-    if stack is None or not gpu_roles_planned(machine, stack, site):
+    nccl is completed by `with_rails` once the cluster is known.
+    """
+    if stack is None or stack.driver is None:
         return GpuPlan()
     sources = _sources(stack, site.software)
     cuda = _cuda(stack, site.software)
@@ -85,7 +80,7 @@ def _packages(choices: Iterable[Choice]) -> tuple[str, ...]:
 def _sources(stack: Stack, software: SoftwareChoices) -> tuple[VendorSource, ...]:
     """The vendor's repositories; the driver's names come from one source alone, whichever it is."""
     driver = tuple(name for choice in _topic(stack, "driver") for name in choice.excludes)
-    other = _topic(stack, "cuda toolkit", "cudnn", "nccl") if software.sources.cuda != "distribution" else ()
+    other = _topic(stack, *_TOOLKITS, "cudnn", "nccl") if software.sources.cuda != "distribution" else ()
     libraries = tuple(dict.fromkeys(item.name for choice in other for item in choice.packages))
     wanted = [item for item in stack.repositories if item.name in _SOURCES]
     found = []
@@ -121,7 +116,7 @@ def _source(
 
 
 def _cuda(stack: Stack, software: SoftwareChoices) -> CudaConfig | None:
-    chosen = _topic(stack, "cuda toolkit")
+    chosen = _topic(stack, *_TOOLKITS)
     if not chosen or stack.cuda is None:
         return None
     own = software.sources.cuda == "distribution"

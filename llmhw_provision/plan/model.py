@@ -13,6 +13,7 @@ from llmhw_provision.plan.cluster_model import Cluster, HostNode
 from llmhw_provision.plan.profiles import folded, unfolded
 from llmhw_provision.plan.roles import ById, InitramfsConfig, NvmeRaid0Config, TmpfsConfig, Wipe
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
+from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
 from llmhw_provision.plan.roles_gpu import CudaConfig, NcclConfig, PackageSourcesConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
@@ -77,6 +78,7 @@ class RoleConfigs(Record):
     nvme_raid0: NvmeRaid0Config | None = None
     tmpfs: TmpfsConfig | None = None
     package_sources: PackageSourcesConfig | None = None
+    nvidia_driver: NvidiaDriverConfig | None = None
     cuda: CudaConfig | None = None
     nccl: NcclConfig | None = None
     python_env: PythonEnvConfig | None = None

@@ -185,10 +185,12 @@ def resolve_cuda(found: Findings, driver: Driver) -> str | None:
     by = "site.yaml" if found.request.choices.cuda else ""
     found.choose("cuda", wanted, f"bundled with driver {record.driver}", record, by=by)
     what = found.rule("cuda toolkit", choices.sources.cuda)
-    for version in fitting if what else ():
+    if what:
         why = "always with its minor: bare cuda moves the driver"
-        why += "" if version == wanted else f"; beside {wanted}, for code that is built with it"
-        found.install(what, version, why, {"cuda_dash": version.replace(".", "-")})
+        found.install(what, wanted, why, {"cuda_dash": wanted.replace(".", "-")})
+        other = what.model_copy(update={"component": "cuda toolkit beside"})
+        for version in fitting[1:]:
+            found.install(other, version, "for code that is built with it", {"cuda_dash": version.replace(".", "-")})
     if choices.sources.cuda != "distribution":
         profiler = found.rule("nsight systems", choices.sources.cuda)
         if profiler:

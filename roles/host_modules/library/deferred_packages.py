@@ -15,6 +15,7 @@ description:
 options:
   name: {description: packages, as NAME or NAME=VERSION, type: list, elements: str, required: true}
   first_of: {description: names of which the first that is offered is installed, type: list, elements: str, default: []}
+  absent: {description: packages that are removed with the same command, type: list, elements: str, default: []}
   hold: {description: patterns; installed packages that match are put on hold, type: list, elements: str, default: []}
   keep: {description: patterns of packages that may not come or change, type: list, elements: str, default: []}
   lock_timeout_s: {description: seconds to wait for another apt, type: int, default: 600}
@@ -57,6 +58,7 @@ def main() -> None:
         argument_spec={
             "name": {**strings, "required": True},
             "first_of": {**strings, "default": []},
+            "absent": {**strings, "default": []},
             "hold": {**strings, "default": []},
             "keep": {**strings, "default": []},
             "lock_timeout_s": {"type": "int", "default": 600},
@@ -67,16 +69,20 @@ def main() -> None:
     packages = _packages(module)
     wanted += _first(module, packages)
     missing = [item for item in wanted if not _there(item, packages)]
-    if missing and not module.check_mode:
-        _install(module, missing, packages)
+    gone = [name for name in module.params["absent"] if _stays(name, packages)]
+    if (missing or gone) and not module.check_mode:
+        _install(module, missing, gone, packages)
         packages = _packages(module)
         left = [item.asked for item in missing if not _there(item, packages)]
         if left:
             module.fail_json(msg=f"apt reports success, yet these are not installed: {', '.join(left)}")
+        stayed = [name for name in gone if _stays(name, packages)]
+        if stayed:
+            module.fail_json(msg=f"apt reports success, yet these are still there: {', '.join(stayed)}")
     held = _hold(module, packages)
     there = {item.name: packages[item.name].version for item in wanted if _there(item, packages)}
     asked = [item.asked for item in missing]
-    module.exit_json(changed=bool(missing or held), missing=asked, held=held, installed=there)
+    module.exit_json(changed=bool(missing or gone or held), missing=asked, held=held, installed=there)
 
 
 def _first(module: AnsibleModule, packages: dict[str, Package]) -> list[Wanted]:
@@ -97,26 +103,33 @@ def _there(item: Wanted, packages: dict[str, Package]) -> bool:
     return found is not None and found.state in _CONFIGURED and exact_versions.meant(item.version, found.version)
 
 
-def _install(module: AnsibleModule, missing: list[Wanted], packages: dict[str, Package]) -> None:
+def _stays(name: str, packages: dict[str, Package]) -> bool:
+    return name in packages and packages[name].state not in ("not-installed", "config-files")
+
+
+def _install(module: AnsibleModule, missing: list[Wanted], gone: list[str], packages: dict[str, Package]) -> None:
     wait = f"DPkg::Lock::Timeout={module.params['lock_timeout_s']}"
     unpack = ["apt-get", "install", "--yes", "--no-install-recommends", "-o", wait, "-o", "Acquire::Retries=3"]
     unpack += [word for flag in _CONFFILES for word in ("-o", f"Dpkg::Options::={flag}")]
     unpack += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false"]
-    unpack += ["--allow-downgrades", "--allow-change-held-packages"] if any(item.version for item in missing) else []
+    unpack += (
+        ["--allow-downgrades", "--allow-change-held-packages"] if gone or any(item.version for item in missing) else []
+    )
     update = ["apt-get", "update", "-o", wait, "-o", "Acquire::Retries=3"]
     _replay(module)
     # Left half-way, a package counts for apt as installed in its newest version; in one command with others apt fails.
     broken = [name for name, found in _packages(module).items() if found.state == "reinstreq"]
     rc, out, err = _run(module, [*unpack, "--reinstall", *broken]) if broken else (0, "", "")
-    names = _exact(module, missing) or (_run(module, update) and _exact(module, missing, final=True))
-    _simulate(module, [*unpack, *names], packages)
+    without = [f"{name}-" for name in gone]
+    names = _exact(module, missing) or (missing and _run(module, update) and _exact(module, missing, final=True)) or []
+    _simulate(module, [*unpack, *names, *without], packages)
     if rc == 0:
-        rc, out, err = _run(module, [*unpack, *names])
+        rc, out, err = _run(module, [*unpack, *names, *without])
     if rc != 0 and _DPKG not in err:  # lists that are missing or name versions gone from the mirror
         _run(module, update)
         names = _exact(module, missing, final=True)
-        _simulate(module, [*unpack, *names], packages)
-        rc, out, err = _run(module, [*unpack, *names])
+        _simulate(module, [*unpack, *names, *without], packages)
+        rc, out, err = _run(module, [*unpack, *names, *without])
     if rc != 0:
         module.fail_json(msg=f"apt-get install {' '.join(names)} failed: {_said(out, err)}")
     unpacked = [name for name, found in _packages(module).items() if found.state in ("unpacked", "half-configured")]
@@ -142,7 +155,8 @@ def _simulate(module: AnsibleModule, command: list[str], packages: dict[str, Pac
         return
     _, out, _ = _run(module, [*command, "--simulate"])
     held = [name for name, found in packages.items() if found.held]
-    own = [*module.params["hold"], *(exact_versions.wanted(entry).name for entry in module.params["name"])]
+    own = [*module.params["hold"], *module.params["absent"]]
+    own += [exact_versions.wanted(entry).name for entry in module.params["name"]]
     refused = exact_versions.forbidden(exact_versions.changes(out), held, own, module.params["keep"])
     if refused:
         module.fail_json(msg="\n".join([*(f"apt {text}" for text in refused), "hint: nothing was changed."]))
