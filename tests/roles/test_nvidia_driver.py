@@ -84,7 +84,7 @@ class Machine:
         for name in ("vendor", "other"):
             (self.container.root / f"etc/apt/sources.list.d/{name}.list").unlink(missing_ok=True)
         self.container.run(
-            "dpkg-query -W -f '${Package} ${Version}\\n' | grep -E ' (5|6)[0-9][0-9]\\.|^nvlsm' | cut -d' ' -f1 | "
+            "dpkg-query -W -f '${Package} ${Version}\\n' | grep -E ' (580|590)\\.|^nvlsm' | cut -d' ' -f1 | "
             "xargs -r dpkg --purge --force-all; rm -rf /var/lib/dkms/nvidia /var/cache/llmhw /etc/apt/preferences.d/*"
             " /etc/modprobe.d/llmhw* /etc/modules-load.d/llmhw* /etc/systemd/system/nvidia-*.service.d"
             " /etc/apt/apt.conf.d/52llmhw* /var/cache/apt/archives/*nvidia* /usr/bin/nvidia-uninstall"
