@@ -11,6 +11,7 @@ from llmhw_provision.documents import check
 from llmhw_provision.errors import InputError
 from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.cluster_model import HostNode, Rail
+from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_stack import GpuPlan, plan_gpu, software_files, with_rails
 from llmhw_provision.plan.model import RoleConfigs
 from llmhw_provision.plan.roles_gpu import CudaConfig, NcclConfig, VendorSource
@@ -23,6 +24,7 @@ from ansible.module_utils.nccl import render as nccl_render  # isort: skip
 
 VENDOR = "https://developer.download.nvidia.com/compute/cuda/repos/"
 MIRROR = "https://mirror.example.org/cuda/debian12"
+NEITHER = f"sources.driver is distribution, sources.cuda is {MIRROR}"
 
 
 def site(**software: Any) -> Site:
@@ -185,3 +187,22 @@ def test_the_environment_of_a_toolkit() -> None:
     assert cuda_render.release("nvcc fatal: no") == ""
     assert cuda_render.manual("manual\n/usr/local/cuda\n")
     assert not cuda_render.manual("auto\n")
+
+
+@pytest.mark.parametrize(
+    ("software", "says"),
+    [
+        (
+            {"repositories": {"cuda": {"uri": MIRROR}}, "sources": {"driver": "distribution", "cuda": MIRROR}},
+            f"software.repositories.cuda: nothing is taken from it: {NEITHER}",
+        ),
+        (
+            {"cuda_beside": ["12.8"], "sources": {"cuda": "distribution"}},
+            "software.cuda_beside: 12.8: a distribution has one toolkit",
+        ),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(software: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        require_consistent(site(**software))
+    assert [problem.message for problem in caught.value.problems] == [f"site.yaml: {says}"]
