@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmhw_provision.catalogue.loader import Gpu, find, names
 from llmhw_provision.errors import InputError
-from llmhw_provision.expected import Expected, ExpectedGpus, HostExpect
+from llmhw_provision.expected import Expected, ExpectedGpus, ExpectedStack, HostExpect
 from llmhw_provision.machine import Gpus, Machine
 from llmhw_provision.plan.model import Note
 from llmhw_provision.site import Host
@@ -13,12 +13,15 @@ _PAIRS = ("h100-pcie", "h100-nvl", "a100-pcie-80", "rtx-a6000", "rtx-3090")  # c
 _NVIDIA, _BRIDGE = "10de", "0680"  # NVSwitches up to NVLink 4 are NVIDIA's PCI functions of class 0680
 
 
-def expected_of(host: Host, machine: Machine) -> tuple[Expected | None, tuple[Note, ...]]:
+def expected_of(
+    host: Host, machine: Machine, stack: ExpectedStack | None = None
+) -> tuple[Expected | None, tuple[Note, ...]]:
     """What verify asks of GPUs, fabric and services, and a note where site.yaml adds to it.
 
-    Raises InputError where site.yaml expects of GPUs what the machine cannot have.
+    `stack` is the GPU software that apply installs. Raises InputError where site.yaml expects of GPUs what the machine
+    cannot have.
     """
-    seen, told = _seen(machine), host.expect
+    seen, told = _with_stack(_seen(machine), stack), host.expect
     if told is None:
         return seen, ()
     gpus = seen.gpus if seen else None
@@ -30,6 +33,7 @@ def expected_of(host: Host, machine: Machine) -> tuple[Expected | None, tuple[No
         services=told.services,
         smart=told.smart,
         management_controller=told.management_controller,
+        stack=seen.stack if seen else None,
     )
     said = told.model_dump(exclude_defaults=True)
     note = Note(
@@ -42,7 +46,8 @@ def expected_of(host: Host, machine: Machine) -> tuple[Expected | None, tuple[No
 
 
 def _told(host: Host, gpus: ExpectedGpus, told: HostExpect) -> ExpectedGpus:
-    changes: dict[str, object] = {"driver": told.driver, "modules": told.modules, "mig": told.mig}
+    changes: dict[str, object] = {"driver": told.driver or gpus.driver, "mig": told.mig}
+    changes["modules"] = told.modules or (gpus.modules if told.driver in (None, gpus.driver) else None)
     if told.bridges:
         if gpus.kind not in _PAIRS or gpus.count % 2:
             raise InputError(f"{host.name}: expect.bridges: {gpus.count}× {gpus.kind} cannot be joined in pairs")
@@ -51,11 +56,19 @@ def _told(host: Host, gpus: ExpectedGpus, told: HostExpect) -> ExpectedGpus:
     return gpus.model_copy(update=changes)
 
 
+def _with_stack(seen: Expected | None, stack: ExpectedStack | None) -> Expected | None:
+    """`seen` with the driver that apply installs."""
+    if seen is None or seen.gpus is None or stack is None:
+        return seen
+    modules = "open" if stack.modules == "open" else "proprietary"
+    gpus = seen.gpus.model_copy(update={"driver": stack.driver, "modules": modules})
+    return seen.model_copy(update={"gpus": gpus, "stack": stack})
+
+
 def _seen(machine: Machine) -> Expected | None:
     """The GPUs as counted and as the catalogue describes their kind; None without a GPU.
 
-    No driver is expected: that follows from the role that installs it, or from site.yaml. Bridges between PCIe cards
-    cannot be seen on the PCI bus, so none are expected of them.
+    Bridges between PCIe cards cannot be seen on the PCI bus, so none are expected of them.
     """
     known = next((gpus for gpus in machine.gpus if gpus.kind in names("gpus")), None)
     gpus = known or next(iter(machine.gpus), None)

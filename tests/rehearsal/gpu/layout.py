@@ -1,0 +1,49 @@
+"""What the package modules share: versions as Debian writes them, tools with a version in them, libraries, units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.rehearsal.gpu.deb import File, Link, Package
+from tests.rehearsal.gpu.elf import library
+
+HERE = Path(__file__).parent
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+_RELOAD = "if [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi\n"
+
+
+def release(driver: str) -> str:
+    """The Debian version of a driver release."""
+    return f"{driver}-1"
+
+
+def tool(name: str, version: str, *, more: str = "") -> File:
+    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@."""
+    text = (HERE / "tools" / f"{name}.py").read_text()
+    return File.program("#!/usr/bin/python3 -IS\n" + more + text.replace("@VERSION@", version))
+
+
+def shared(stem: str, version: str, soname: str) -> dict[str, File | Link]:
+    """A shared library `stem`.so.VERSION and the link by which programs find it."""
+    file = f"{stem}.so.{version}"
+    return {f"{LIBRARIES}/{file}": File(library(soname)), f"{LIBRARIES}/{soname}": Link(file)}
+
+
+def with_unit(package: Package, unit: str, text: str, *, enabled: bool) -> Package:
+    """The package with a systemd unit; an enabled one is started when it is installed, as debhelper does."""
+    configure, remove = _RELOAD, ""
+    if enabled:
+        configure = f"deb-systemd-helper enable '{unit}' >/dev/null || true\n{_RELOAD}"
+        configure += f"if [ -d /run/systemd/system ]; then deb-systemd-invoke restart '{unit}' >/dev/null || true; fi\n"
+    if enabled or package.scripts.get("prerm") is None:
+        remove = (
+            f"if [ -d /run/systemd/system ] && [ \"$1\" = remove ]; then deb-systemd-invoke stop '{unit}' || true; fi\n"
+        )
+    postrm = f"if [ \"$1\" = purge ]; then deb-systemd-helper purge '{unit}' >/dev/null || true; fi\n{_RELOAD}"
+    scripts = {
+        "postinst": package.scripts.get("postinst", "#!/bin/sh\nset -e\n") + configure,
+        "prerm": package.scripts.get("prerm", "#!/bin/sh\nset -e\n") + remove,
+        "postrm": "#!/bin/sh\nset -e\n" + postrm,
+    }
+    files = {**package.files, f"/usr/lib/systemd/system/{unit}": File(text.encode())}
+    return Package(**{**vars(package), "files": files, "scripts": {**package.scripts, **scripts}})

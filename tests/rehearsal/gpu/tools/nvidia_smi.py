@@ -1,0 +1,5 @@
+"""Stand-in."""
+
+import sys
+
+sys.exit(9)
