@@ -227,20 +227,22 @@ static void add_endpoint(struct function *function, const struct seat *seat, boo
 		add_vpd(function, kind);
 }
 
-/* A downstream port of a PCIe switch, with access control that is there and off. */
+/* A root port of the processor, with access control that is there and off. */
 static void add_port(struct function *function, const struct seat *seat, int slot)
 {
 	const struct kind *kind = &kinds[seat->kind];
 
 	function->devfn = PCI_DEVFN(slot, 0);
-	add_head(function, 0x1000, 0xc030, 0x060400b0, PCI_HEADER_TYPE_BRIDGE);
+	add_head(function, 0x1022, 0x14ab, 0x06040001, PCI_HEADER_TYPE_BRIDGE);
 	put(function, PCI_PRIMARY_BUS, 4, seat->bus << 8 | seat->bus << 16, 0x00ffffff);
-	put(function, PCI_MEMORY_BASE, 4, 0, 0xfff0fff0);
-	put(function, PCI_PREF_MEMORY_BASE, 4, 0x00010001, 0xfff0fff0);
+	/* Closed windows, as firmware leaves them: the base above the limit. */
+	put(function, PCI_IO_BASE, 2, 0x00f0, 0);
+	put(function, PCI_MEMORY_BASE, 4, 0x0000fff0, 0xfff0fff0);
+	put(function, PCI_PREF_MEMORY_BASE, 4, 0x0001fff1, 0xfff0fff0);
 	put(function, PCI_PREF_BASE_UPPER32, 4, 0, ~0U);
 	put(function, PCI_PREF_LIMIT_UPPER32, 4, 0, ~0U);
 	put(function, PCI_BRIDGE_CONTROL, 2, 0, PCI_BRIDGE_CTL_PARITY | PCI_BRIDGE_CTL_SERR | PCI_BRIDGE_CTL_BUS_RESET);
-	add_express(function, PCI_EXP_TYPE_DOWNSTREAM, kind->speed, kind->width, 0);
+	add_express(function, PCI_EXP_TYPE_ROOT_PORT, kind->speed, kind->width, 0);
 	put(function, EXPRESS + PCI_EXP_LNKSTA, 2, kind->speed | kind->width << 4 | PCI_EXP_LNKSTA_DLLLA, 0);
 	put(function, ACS, 4, PCI_EXT_CAP_ID_ACS | 1 << 16, 0);
 	put(function, ACS + PCI_ACS_CAP, 2, PCI_ACS_SV | PCI_ACS_TB | PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_UF | PCI_ACS_DT, 0);
@@ -299,6 +301,8 @@ static int add_bus(void)
 		pci_free_resource_list(&windows);
 		return -ENODEV;
 	}
+	/* Nothing here raises an interrupt, so the ports must not be asked for power management events. */
+	to_pci_host_bridge(root->bridge)->native_pme = 0;
 	pci_scan_child_bus(root);
 	pci_assign_unassigned_bus_resources(root);
 	place_on_nodes();
