@@ -1,4 +1,4 @@
-"""The GPU boards of the rehearsal machine are those of the catalogue; its stand-in driver is laid out as the vendor's."""
+"""The GPU boards of the rehearsal machine are those of the catalogue; its stand-in driver is laid out like NVIDIA's."""
 
 from __future__ import annotations
 
