@@ -20,6 +20,6 @@ static void __exit drm_exit(void)
 
 module_init(drm_init);
 module_exit(drm_exit);
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE(NV_LICENSE);
 MODULE_VERSION(NV_VERSION);
 MODULE_INFO(supported, "external");

@@ -22,6 +22,6 @@ EXPORT_SYMBOL(nvKmsKapiGetFunctionTable);
 
 module_init(modeset_init);
 module_exit(modeset_exit);
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE(NV_LICENSE);
 MODULE_VERSION(NV_VERSION);
 MODULE_INFO(supported, "external");

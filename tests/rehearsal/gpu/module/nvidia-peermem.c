@@ -19,6 +19,6 @@ static void __exit peermem_exit(void)
 
 module_init(peermem_init);
 module_exit(peermem_exit);
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE(NV_LICENSE);
 MODULE_VERSION(NV_VERSION);
 MODULE_INFO(supported, "external");

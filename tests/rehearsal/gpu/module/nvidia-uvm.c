@@ -25,6 +25,6 @@ static void __exit uvm_exit(void)
 
 module_init(uvm_init);
 module_exit(uvm_exit);
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE(NV_LICENSE);
 MODULE_VERSION(NV_VERSION);
 MODULE_INFO(supported, "external");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * REHEARSAL: a stand-in that has the name, the version, the parameters and the files in /proc of NVIDIA's open kernel
+ * REHEARSAL: a stand-in that has the name, the version, the parameters and the files in /proc of NVIDIA's kernel
  * module, and nothing behind them. It binds to the GPUs and NVSwitches that configuration space shows and never maps
  * their memory. The forms of its texts are those of logs and /proc files that people published.
  */
@@ -13,12 +13,11 @@
 
 #include "common.h"
 
-#define FLAVOUR		"NVIDIA UNIX Open Kernel Module for x86_64"
-#define BUILD		FLAVOUR "  " NV_VERSION "  Release Build  (rehearsal@llmhw)"
 #define MAJOR_NUMBER	195
 #define CONTROL_MINOR	255
 #define MODESET_MINOR	254
 #define MAX_GPUS	32
+#define BLACKWELL	0x2900	/* the first device id of the generation that only the open module drives */
 
 /* The vendor's parameters, with the vendor's defaults. */
 #define PARAMETERS(x) \
@@ -112,7 +111,7 @@ static int show_gpu(struct seq_file *file, void *unused)
 
 static int show_version(struct seq_file *file, void *unused)
 {
-	seq_puts(file, "NVRM version: " BUILD "\nGCC version:  gcc version " __VERSION__ "\n");
+	seq_puts(file, "NVRM version: " NV_TITLE "  Mon Jan  1 00:00:00 UTC 2024\nGCC version:  gcc version " __VERSION__ "\n");
 	return 0;
 }
 
@@ -158,6 +157,11 @@ static int probe_gpu(struct pci_dev *device, const struct pci_device_id *id)
 		pr_err("NVRM: The NVIDIA GPU %s\n", pci_name(device));
 		pr_err("NVRM: (PCI ID: %04x:%04x) installed in this system has\n", device->vendor, device->device);
 		pr_err("NVRM: fallen off the bus and is not responding to commands.\n");
+		return -ENODEV;
+	}
+	if (!NV_OPEN && device->device >= BLACKWELL) {
+		pr_err("NVRM: The NVIDIA GPU %s (PCI ID: %04x:%04x)\n", pci_name(device), device->vendor, device->device);
+		pr_err("NVRM: installed in this system requires use of the NVIDIA open kernel modules.\n");
 		return -ENODEV;
 	}
 	if (pci_enable_device_mem(device))
@@ -294,7 +298,7 @@ static int judge(void)
 			return -ENODEV;
 		}
 	}
-	pr_info("NVRM: loading " BUILD "\n");
+	pr_info("NVRM: loading " NV_TITLE "\n");
 	return 0;
 }
 
@@ -348,7 +352,7 @@ EXPORT_SYMBOL(nvidia_get_rm_ops);
 
 module_init(nvidia_init);
 module_exit(nvidia_exit);
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE(NV_LICENSE);
 MODULE_VERSION(NV_VERSION);
 MODULE_INFO(supported, "external");
 MODULE_FIRMWARE("nvidia/" NV_VERSION "/gsp_ga10x.bin");
