@@ -1,9 +1,9 @@
 """The driver of one release as NVIDIA's Debian repository splits it since 560: names, versions and relations.
 
 Names and versions as `dpkg -l` of Debian machines with 595.45.04-1 and 595.58.03-1 shows them (public reports); the
-relations that such a list does not show follow the rule of that source: everything of one release binds the same release,
-`nvidia-modprobe` and `nvidia-persistenced` are asked for in any (NVIDIA/gpu-driver-container#899). Left out: the X
-server's driver and OpenGL, which would bring a desktop; their metapackages are there.
+relations, which such a list does not show: everything of one release binds the same release, `nvidia-modprobe` and
+`nvidia-persistenced` are asked for in any (NVIDIA/gpu-driver-container#899). Left out: X server's driver and OpenGL,
+which would bring a desktop; their metapackages are there.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ case "$1" in
         if [ "$(dkms status -m nvidia -v {version})" ]; then dkms remove -m nvidia -v {version} --all; fi ;;
 esac
 """
-_WRONG_LINE = (
-    '\nstatic int rehearsal_does_not_compile = "an integer";\nvoid rehearsal_calls(void) { no_such_function(); }\n'
-)
+_WRONG_LINE = "\nvoid rehearsal(void) { pci_resize_resource_gone(0); }\n"
 
 
 def packages(
@@ -80,7 +78,7 @@ def packages(
     libraries = tuple(_library(driver, *names) for names in _LIBRARIES)
     source = _source(module or HERE / "module", driver, broken=broken)
     branch = driver.split(".")[0]
-    found = (
+    return (
         *libraries,
         *_metas(driver, bound),
         *(_branch_metas(branch, version) if int(branch) < 590 else ()),
@@ -93,7 +91,6 @@ def packages(
         _persistenced(driver),
         *pinning(driver),
     )
-    return found
 
 
 def _package(name: str, driver: str, what: str, *, source: str = "nvidia-driver", **relations: str) -> Package:

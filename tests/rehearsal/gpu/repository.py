@@ -59,7 +59,8 @@ def build(
     """Writes the repository into `folder`, over an older one.
 
     `driver`: the releases it holds, oldest first. `faults`: names of FAULTS. `origin`: what Release says of it.
-    `uri`: the address that `cuda-keyring` writes. `module`: the kernel module's source, else tests/rehearsal/gpu/module.
+    `uri`: the address that `cuda-keyring` writes. `module`: the kernel module's source, else the one
+    beside this file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.deb"):

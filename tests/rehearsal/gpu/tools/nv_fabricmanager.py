@@ -15,8 +15,8 @@ RUN = Path("/run/nvidia-fabricmanager")
 LOG = Path("/var/log/fabricmanager.log")
 _MATCH = "don't match with driver version"
 _CONFIGURED = (
-    "Successfully configured all the available NVSwitches to route GPU NVLink traffic. NVLink Peer-to-Peer support will "
-    "be enabled once the GPUs are successfully registered with the NVLink fabric."
+    "Successfully configured all the available NVSwitches to route GPU NVLink traffic. NVLink Peer-to-Peer support "
+    "will be enabled once the GPUs are successfully registered with the NVLink fabric."
 )
 
 

@@ -1,0 +1,142 @@
+"""The repository of packages named as NVIDIA's: Debian's own apt, dpkg and dkms take it as they take the vendor's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.containers.container import Container
+from tests.rehearsal.gpu.cuda import NCCL
+from tests.rehearsal.gpu.repository import DRIVERS, Repository, build, served
+from tests.rehearsal.gpu.signing import Key
+
+A, B, NEWEST = DRIVERS
+
+
+@dataclass(frozen=True)
+class Room:
+    """A container, its network's address of this machine, and a key."""
+
+    container: Container
+    folder: Path
+    key: Key
+
+    @property
+    def address(self) -> str:
+        return self.container.address.rpartition(".")[0] + ".1"
+
+    def use(self, repository: Repository, uri: str, *, key: Key | None = None) -> str:
+        """Makes it the container's only source of these packages; what `apt-get update` says."""
+        ring = self.container.root / "etc/apt/keyrings/rehearsal.asc"
+        ring.write_text((key or repository.key).armoured)
+        text = f"Types: deb\nURIs: {uri}\nSuites: ./\nSigned-By: /etc/apt/keyrings/rehearsal.asc\n"
+        (self.container.root / "etc/apt/sources.list.d/rehearsal.sources").write_text(text)
+        done = self.container.run("apt-get update", check=False)
+        return done.stdout + done.stderr
+
+    def simulate(self, *names: str) -> str:
+        """What apt-get says it would do."""
+        done = self.container.run(["apt-get", "-s", "install", *names], check=False)
+        return done.stdout + done.stderr
+
+    def install(self, *names: str, check: bool = True) -> str:
+        """Installs without asking; what was said."""
+        line = "DEBIAN_FRONTEND=noninteractive apt-get -y --allow-downgrades install " + " ".join(names)
+        done = self.container.run(line, check=check, timeout=600)
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def room(module_container: Container, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    folder = tmp_path_factory.mktemp("gpu")
+    key = Key.make(folder / "key")
+    yield Room(module_container, folder, key)
+    key.close()
+
+
+@pytest.fixture(scope="module")
+def whole(room: Room) -> Iterator[str]:
+    """The whole repository, served; its address."""
+    with served(room.folder / "whole", room.address) as uri:
+        said = room.use(build(room.folder / "whole", key=room.key, uri=uri), uri)
+        assert "W:" not in said and "E:" not in said, said  # noqa: PT018
+        yield uri
+
+
+def test_apt_refuses_it_when_another_key_has_signed_it(room: Room, whole: str) -> None:
+    other = Key.make(room.folder / "other")
+    forged = build(room.folder / "forged", key=other)
+    with served(forged.folder, room.address) as uri:
+        said = room.use(forged, uri, key=room.key)
+    other.close()
+    assert "NO_PUBKEY" in said
+    assert "is not signed" in said
+    room.use(build(room.folder / "whole", key=room.key, uri=whole), whole)
+
+
+def test_top_names_resolve_as_in_the_vendors_repository(room: Room, whole: str) -> None:
+    assert f"Inst nvidia-kernel-open-dkms ({NEWEST}-1 NVIDIA CUDA" in room.simulate("nvidia-open")
+    assert "held broken packages" in room.simulate(f"nvidia-open={B}-1")  # its parts would be newer: a pin is needed
+    bare = room.simulate("cuda")
+    assert f"Inst nvidia-kernel-dkms ({NEWEST}-1" in bare  # bare cuda brings the newest driver
+    both = room.simulate("cuda-toolkit-13-0", "cuda-toolkit-12-8")
+    assert "Inst cuda-nvcc-12-8" in both
+    assert "nvidia" not in both.partition("Inst")[2].replace("NVIDIA", "")
+    for name in ("nvidia-fabricmanager", "nvlsm", "cudnn9-cuda-13", "cuda-keyring"):
+        assert f"Inst {name} " in room.simulate(name)
+    nccl = "2.30.7-1+cuda13.0"
+    assert f"but {NCCL[-1]} is to be installed" in room.simulate(f"libnccl-dev={nccl}")  # both, or the newest
+    assert f"Inst libnccl-dev ({nccl} " in room.simulate(f"libnccl2={nccl}", f"libnccl-dev={nccl}")
+    for name in ("datacenter-gpu-manager-4-proprietary-cuda13", "nsight-systems-cli", "libnvsdm", "nvidia-imex"):
+        assert f"Inst {name} " in room.simulate(name)
+
+
+def test_a_pinning_package_ties_apt_to_a_release(room: Room, whole: str) -> None:
+    room.install(f"nvidia-driver-pinning-{B}")
+    said = room.simulate("nvidia-open")
+    for name in ("nvidia-kernel-open-dkms", "libcuda1", "nvidia-modprobe", "nvidia-persistenced"):
+        assert f"Inst {name} ({B}-1" in said
+    assert f"Inst nvidia-fabricmanager ({B}-1" in room.simulate("nvidia-fabricmanager")
+    assert f"nvidia-driver-pinning-{B}" in room.install("nvidia-driver-pinning-580")
+    assert f"Inst nvidia-open ({B}-1" in room.simulate("nvidia-open")
+    room.container.run("dpkg --purge nvidia-driver-pinning-580")
+
+
+def test_without_headers_everything_is_installed_but_no_module(room: Room, whole: str) -> None:
+    said = room.install(f"nvidia-driver-pinning-{A}", "libc6") + room.install("nvidia-open", "nvidia-fabricmanager")
+    assert "Error" not in said, said
+    assert f"nvidia/{A}: added" in room.container.run("dkms status").stdout
+    failed = room.container.run("nvidia-smi", check=False)
+    assert failed.returncode == 9
+    assert "couldn't communicate with the NVIDIA driver" in failed.stdout
+    listed = room.container.run("ldconfig -p").stdout
+    assert "libcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1" in listed
+    unit = room.container.run("systemctl show -P ConditionResult -P ActiveState nvidia-persistenced").stdout
+    assert unit.split() == ["inactive", "no"] or unit.split() == ["no", "inactive"]
+    assert room.container.run(
+        "systemctl is-enabled nvidia-persistenced nvidia-fabricmanager", check=False
+    ).stdout.split() == ["enabled", "disabled"]
+    room.install(f"nvidia-driver-pinning-{B}")
+    assert "Error" not in room.install("nvidia-open", "nvidia-fabricmanager")
+    assert room.container.run("dkms status").stdout.split(":")[0] == f"nvidia/{B}"
+    assert room.container.run("dpkg --audit").stdout == ""
+    left = room.container.run(f"dpkg-query -W -f '${{Package}} ${{Version}}\\n' | grep '{A}'", check=False).stdout
+    assert left == ""
+
+
+def test_toolkits_lie_side_by_side(room: Room, whole: str) -> None:
+    room.install("cuda-toolkit-13-0", "cuda-toolkit-12-8")
+    said = room.container.run(
+        "for cuda in /usr/local/cuda-1*.*; do $cuda/bin/nvcc --version | grep release; done"
+    ).stdout
+    assert said.split("\n")[:2] == [
+        "Cuda compilation tools, release 12.8, V12.8.93",
+        "Cuda compilation tools, release 13.0, V13.0.88",
+    ]
+    assert room.container.run("readlink -f /usr/local/cuda").stdout.strip() == "/usr/local/cuda-13.0"
+    assert room.container.run("readlink -f /usr/local/cuda-12").stdout.strip() == "/usr/local/cuda-12.8"
+    room.container.run("apt-get -y purge 'cuda-*' 'libcublas*'")
+    assert room.container.run("ls -d /usr/local/cuda*", check=False).stdout == ""
