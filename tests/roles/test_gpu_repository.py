@@ -77,7 +77,8 @@ def test_apt_refuses_it_when_another_key_has_signed_it(room: Room, whole: str) -
     room.use(build(room.folder / "whole", key=room.key, uri=whole), whole)
 
 
-def test_top_names_resolve_as_in_the_vendors_repository(room: Room, whole: str) -> None:
+@pytest.mark.usefixtures("whole")
+def test_top_names_resolve_as_in_the_vendors_repository(room: Room) -> None:
     assert f"Inst nvidia-kernel-open-dkms ({NEWEST}-1 NVIDIA CUDA" in room.simulate("nvidia-open")
     assert "held broken packages" in room.simulate(f"nvidia-open={B}-1")  # its parts would be newer: a pin is needed
     bare = room.simulate("cuda")
@@ -94,7 +95,8 @@ def test_top_names_resolve_as_in_the_vendors_repository(room: Room, whole: str) 
         assert f"Inst {name} " in room.simulate(name)
 
 
-def test_a_pinning_package_ties_apt_to_a_release(room: Room, whole: str) -> None:
+@pytest.mark.usefixtures("whole")
+def test_a_pinning_package_ties_apt_to_a_release(room: Room) -> None:
     room.install(f"nvidia-driver-pinning-{B}")
     said = room.simulate("nvidia-open")
     for name in ("nvidia-kernel-open-dkms", "libcuda1", "nvidia-modprobe", "nvidia-persistenced"):
@@ -105,7 +107,8 @@ def test_a_pinning_package_ties_apt_to_a_release(room: Room, whole: str) -> None
     room.container.run("dpkg --purge nvidia-driver-pinning-580")
 
 
-def test_without_headers_everything_is_installed_but_no_module(room: Room, whole: str) -> None:
+@pytest.mark.usefixtures("whole")
+def test_without_headers_everything_is_installed_but_no_module(room: Room) -> None:
     said = room.install(f"nvidia-driver-pinning-{A}", "libc6") + room.install("nvidia-open", "nvidia-fabricmanager")
     assert "Error" not in said, said
     assert f"nvidia/{A}: added" in room.container.run("dkms status").stdout
@@ -127,7 +130,8 @@ def test_without_headers_everything_is_installed_but_no_module(room: Room, whole
     assert left == ""
 
 
-def test_toolkits_lie_side_by_side(room: Room, whole: str) -> None:
+@pytest.mark.usefixtures("whole")
+def test_toolkits_lie_side_by_side(room: Room) -> None:
     room.install("cuda-toolkit-13-0", "cuda-toolkit-12-8")
     said = room.container.run(
         "for cuda in /usr/local/cuda-1*.*; do $cuda/bin/nvcc --version | grep release; done"

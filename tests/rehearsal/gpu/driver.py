@@ -230,8 +230,8 @@ _PIN = """Package: {names}
 Pin: version {pattern}
 Pin-Priority: 1000
 """
-_PINNED = ("src:nvidia-open:any", "src:cuda-drivers:any", "src:nvidia-driver:any", "src:nvidia-modprobe:any")
-_PINNED += ("src:nvidia-persistenced:any", "src:nvidia-settings:any", "src:nvidia-fabric:any", "src:nvidia-imex:any")
+_SOURCES = ("nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-modprobe", "nvidia-persistenced", "nvidia-settings")
+_PINNED = tuple(f"src:{name}:any" for name in (*_SOURCES, "nvidia-fabric", "nvidia-imex"))
 
 
 def pinning(driver: str) -> tuple[Package, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 from tests.rehearsal.gpu.deb import File, Link, Package
 from tests.rehearsal.gpu.elf import library
 
 HERE = Path(__file__).parent
+_PYTHON = b"#!/usr/bin/python3 -IS\n"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 _RELOAD = "if [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi\n"
 
@@ -17,10 +20,26 @@ def release(driver: str) -> str:
     return f"{driver}-1"
 
 
-def tool(name: str, version: str, *, more: str = "") -> File:
-    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@."""
-    text = (HERE / "tools" / f"{name}.py").read_text()
-    return File.program("#!/usr/bin/python3 -IS\n" + more + text.replace("@VERSION@", version))
+def tool(name: str, version: str) -> File:
+    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@.
+
+    One that is a folder becomes a zip file that Python runs.
+    """
+    source = HERE / "tools" / name
+    if source.is_dir():
+        files = {f"{name}/{path.name}": path.read_text().replace("@VERSION@", version) for path in source.glob("*.py")}
+        files["__main__.py"] = f"import sys\nfrom {name}.command import main\nsys.exit(main(sys.argv[1:]))\n"
+        return File(_PYTHON + _zipped(files), 0o755)
+    text = source.with_suffix(".py").read_text().replace("@VERSION@", version)
+    return File(_PYTHON + text.encode(), 0o755)
+
+
+def _zipped(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(files):
+            archive.writestr(zipfile.ZipInfo(path), files[path])  # a ZipInfo of its own has one date for all
+    return out.getvalue()
 
 
 def shared(stem: str, version: str, soname: str) -> dict[str, File | Link]:
