@@ -32,11 +32,11 @@ def write(path: Path, text: str | bytes) -> None:
 def machine(root: Path, board: Board, *, loaded: str = "580.159.03", library: str = "580.159.03") -> Path:
     """The machine of a board with a driver; `loaded` or `library` may be empty."""
     for number, device in enumerate(board.gpus):
-        _function(root, f"10000:{number + 1:02x}:00.0", "10de", device, "0x030200", number // 4)
+        _function(root, f"0001:{number + 1:02x}:00.0", "10de", device, "0x030200", number // 4)
     for number in range(board.switches):
-        _function(root, f"10000:{number + 0x21:02x}:00.0", "10de", "22a3", "0x068000", 0)
+        _function(root, f"0001:{number + 0x21:02x}:00.0", "10de", "22a3", "0x068000", 0)
     for number in range(board.managed):
-        folder = _function(root, f"10000:{number + 0x41:02x}:00.0", "15b3", "1021", "0x020700", 0)
+        folder = _function(root, f"0001:{number + 0x41:02x}:00.0", "15b3", "1021", "0x020700", 0)
         write(folder / "vpd", b"\x82\x20\x00NVLink SW_MNG\x78")
     for node in (0, 1):
         write(root / f"sys/devices/system/node/node{node}/cpulist", f"{node * 64}-{node * 64 + 63}\n")
@@ -48,7 +48,7 @@ def machine(root: Path, board: Board, *, loaded: str = "580.159.03", library: st
 
 
 def _function(root: Path, address: str, vendor: str, device: str, kind: str, node: int) -> Path:
-    place = root / "sys/devices/pci10000:00" / address
+    place = root / "sys/devices/pci0001:00" / address
     files = {"vendor": f"0x{vendor}", "device": f"0x{device}", "class": kind, "numa_node": str(node)}
     files |= {f"{which}_link_speed": "32.0 GT/s PCIe" for which in ("current", "max")}
     files |= {f"{which}_link_width": "16" for which in ("current", "max")}
@@ -71,9 +71,9 @@ def load(root: Path, board: Board, version: str) -> None:
             "Device Minor": str(number),
         }
         text = "".join(f"{name}: \t {value}\n" for name, value in told.items())
-        write(root / f"proc/driver/nvidia/gpus/10000:{number + 1:02x}:00.0/information", text)
+        write(root / f"proc/driver/nvidia/gpus/0001:{number + 1:02x}:00.0/information", text)
     for number in range(board.switches):
-        write(root / f"proc/driver/nvidia-nvswitch/devices/10000:{number + 0x21:02x}:00.0/information", "BIOS\n")
+        write(root / f"proc/driver/nvidia-nvswitch/devices/0001:{number + 0x21:02x}:00.0/information", "BIOS\n")
 
 
 def install(root: Path, version: str) -> None:
@@ -86,7 +86,7 @@ def install(root: Path, version: str) -> None:
 
 def lose(root: Path, number: int) -> None:
     """A GPU falls off the bus: its configuration space reads as ones."""
-    write(root / f"sys/devices/pci10000:00/10000:{number + 1:02x}:00.0/config", b"\xff" * 64)
+    write(root / f"sys/devices/pci0001:00/0001:{number + 1:02x}:00.0/config", b"\xff" * 64)
 
 
 def runs(root: Path, pid_file: str, *words: str, pid: int = 700) -> None:

@@ -130,7 +130,7 @@ def test_a_gpu_falls_off_the_bus(tmp_path: Path) -> None:
     gpu_root.lose(root, 5)
     text, rc = answer(["-L"], root)
     assert (nvidia_errors.parse(text.encode()), rc) == (
-        {"error": "gpu_lost", "verdict": "fail", "pci": "00010000:06:00.0"},
+        {"error": "gpu_lost", "verdict": "fail", "pci": "0001:06:00.0"},
         15,
     )
     assert "gpu lost" in judged(read("AlphaPro660", root))["gpu-answers"]
@@ -154,7 +154,7 @@ def test_xml_and_sections_say_the_same(tmp_path: Path) -> None:
     log = ElementTree.fromstring(answer(["-q", "-x"], root)[0])
     told = by_gpu(answer(["-q"], root)[0].encode())
     assert [gpu.get("id") for gpu in log.iter("gpu")] == list(told)
-    assert log.findtext("gpu/fb_memory_usage/total") == f"{told['00010000:01:00.0']['memory_total_mib']} MiB"
+    assert log.findtext("gpu/fb_memory_usage/total") == f"{told['00000001:01:00.0']['memory_total_mib']} MiB"
     part = answer(["-q", "-d", "MEMORY,ECC"], root)[0]
     assert "FB Memory Usage" in part
     assert "Product Name" not in part

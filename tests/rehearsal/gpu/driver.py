@@ -76,7 +76,8 @@ def packages(
     version = release(driver)
     bound = f"(>= {driver})" if loose else f"(= {version})"
     libraries = tuple(_library(driver, *names) for names in _LIBRARIES)
-    source = _source(module or HERE / "module", driver, broken=broken)
+    folder = module or HERE / "module"
+    opened, closed = (_source(folder, driver, is_open=flavour, broken=broken) for flavour in (True, False))
     branch = driver.split(".")[0]
     return (
         *libraries,
@@ -85,8 +86,8 @@ def packages(
         _cuda_part(driver),
         _support(driver),
         _firmware(driver),
-        _module("nvidia-kernel-open-dkms", driver, source, hidden=hidden),
-        _module("nvidia-kernel-dkms", driver, source, hidden=hidden),
+        _module("nvidia-kernel-open-dkms", driver, opened, hidden=hidden),
+        _module("nvidia-kernel-dkms", driver, closed, hidden=hidden),
         _modprobe(driver),
         _persistenced(driver),
         *pinning(driver),
@@ -168,27 +169,15 @@ def _firmware(driver: str) -> Package:
     return Package(**{**vars(made), "files": files})
 
 
-def _placeholder(driver: str) -> dict[str, bytes]:
-    """A module of the right name and version that does nothing."""
-    head = "#include <linux/module.h>\nstatic int __init start(void) { return 0; }\nstatic void __exit stop(void) {}\n"
-    body = f'module_init(start);\nmodule_exit(stop);\nMODULE_LICENSE("Dual MIT/GPL");\nMODULE_VERSION("{driver}");\n'
-    conf = f'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="{driver}"\nAUTOINSTALL="yes"\nBUILT_MODULE_NAME[0]="nvidia"\n'
-    conf += 'DEST_MODULE_LOCATION[0]="/kernel/drivers/video"\n'
-    conf += 'MAKE[0]="make -C /lib/modules/${kernelver}/build M=${dkms_tree}/nvidia/${PACKAGE_VERSION}/build modules"\n'
-    return {"nvidia.c": (head + body).encode(), "Kbuild": b"obj-m := nvidia.o\n", "dkms.conf": conf.encode()}
-
-
-def _source(folder: Path, driver: str, *, broken: bool) -> dict[str, bytes]:
-    """The module's source by file name, @VERSION@ filled in."""
-    found = {} if folder.is_dir() else _placeholder(driver)
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".py", ".md"):
-            text = path.read_text().replace("@VERSION@", driver)
-            found[str(path.relative_to(folder))] = text.encode()
-    if broken:
-        first = next(name for name in found if name.endswith(".c"))
-        found[first] += _WRONG_LINE.encode()
-    return found
+def _source(folder: Path, driver: str, *, is_open: bool, broken: bool) -> dict[str, bytes]:
+    """The module's source by file name: its release filled in, the flavour chosen."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        text = path.read_text().replace("@VERSION@", driver)
+        if not is_open and path.name == "common.h":
+            text = text.replace("#define NV_OPEN 1", "#define NV_OPEN 0")
+        found[path.name] = text + (_WRONG_LINE if broken and path.name == "nvidia.c" else "")
+    return {name: text.encode() for name, text in found.items()}
 
 
 def _module(name: str, driver: str, source: dict[str, bytes], *, hidden: bool) -> Package:
