@@ -65,8 +65,10 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.deb"):
         old.unlink()
+    # The pinning package of a branch comes with each of its releases, always the same.
+    packages = {one.filename: one for one in _contents(tuple(driver), frozenset(faults), key, uri, module)}
     entries = []
-    for package in _contents(tuple(driver), frozenset(faults), key, uri, module):
+    for package in packages.values():
         built = package.build()
         (folder / package.filename).write_bytes(built)
         entries.append(package.entry(built))
