@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -14,10 +16,11 @@ import pytest
 
 from tests.rehearsal.gpu.deb import File, Link, Package
 from tests.rehearsal.gpu.driver import packages
+from tests.rehearsal.gpu.layout import tool
 from tests.rehearsal.gpu.repository import DRIVERS, FAULTS, Repository, build
 from tests.rehearsal.gpu.signing import Key
 
-_DEBIAN = {"dkms", "python3", "pciutils"}  # what the distribution gives
+_DEBIAN = {"dkms", "python3", "pciutils", "kmod"}  # what the distribution gives
 A, B, NEWEST = DRIVERS
 
 
@@ -93,6 +96,16 @@ def test_the_kernel_module_carries_its_release_and_its_flavour() -> None:
     assert isinstance(source, File)
     assert b"pci_resize_resource_gone" in source.content
     assert "||" in broken.scripts["postinst"]
+
+
+@pytest.mark.parametrize("name", ["nvidia_smi", "nvidia_modprobe", "nvidia_persistenced", "nv_fabricmanager"])
+def test_a_packaged_program_runs_alone_and_knows_its_release(name: str, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(tool(name, B).content)
+    asked = "--help" if name == "nvidia_smi" else "--version"
+    done = subprocess.run((sys.executable, "-IS", program, asked), capture_output=True, text=True, check=True)
+    assert B in done.stdout
+    assert b"Stand-in" in program.read_bytes()[:64]
 
 
 def test_of_the_half_release_only_the_libraries_are_there(key: Key, tmp_path: Path) -> None:

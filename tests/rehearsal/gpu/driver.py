@@ -200,7 +200,7 @@ def _module(name: str, driver: str, source: dict[str, bytes], *, hidden: bool) -
 
 def _modprobe(driver: str) -> Package:
     what = "utility to load NVIDIA kernel modules and create device nodes"
-    made = _package("nvidia-modprobe", driver, what, source="nvidia-modprobe", depends="python3")
+    made = _package("nvidia-modprobe", driver, what, source="nvidia-modprobe", depends="python3, kmod")
     return Package(**{**vars(made), "files": {"/usr/bin/nvidia-modprobe": tool("nvidia_modprobe", driver)}})
 
 

@@ -10,7 +10,7 @@ from tests.rehearsal.gpu.deb import File, Link, Package
 from tests.rehearsal.gpu.elf import library
 
 HERE = Path(__file__).parent
-_PYTHON = b"#!/usr/bin/python3 -IS\n"
+_PYTHON = b"#!/usr/bin/python3 -IS\n# Stand-in of the rehearsal machine; a zip file of its source follows.\n"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 _RELOAD = "if [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi\n"
 
@@ -21,17 +21,14 @@ def release(driver: str) -> str:
 
 
 def tool(name: str, version: str) -> File:
-    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@.
-
-    One that is a folder becomes a zip file that Python runs.
-    """
+    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@: a zip for Python."""
     source = HERE / "tools" / name
-    if source.is_dir():
-        files = {f"{name}/{path.name}": path.read_text().replace("@VERSION@", version) for path in source.glob("*.py")}
-        files["__main__.py"] = f"import sys\nfrom {name}.command import main\nsys.exit(main(sys.argv[1:]))\n"
-        return File(_PYTHON + _zipped(files), 0o755)
-    text = source.with_suffix(".py").read_text().replace("@VERSION@", version)
-    return File(_PYTHON + text.encode(), 0o755)
+    main = f"{name}.command" if source.is_dir() else name
+    parts = [*source.glob("*.py"), *(HERE / "tools" / f"{part}.py" for part in ("__init__", "background"))]
+    parts += [] if source.is_dir() else [source.with_suffix(".py")]
+    files = {f"tools/{path.relative_to(HERE / 'tools')}": path.read_text() for path in parts}
+    files["__main__.py"] = f"import sys\nfrom tools.{main} import main\nsys.exit(main(sys.argv[1:]))\n"
+    return File(_PYTHON + _zipped({path: text.replace("@VERSION@", version) for path, text in files.items()}), 0o755)
 
 
 def _zipped(files: dict[str, str]) -> bytes:

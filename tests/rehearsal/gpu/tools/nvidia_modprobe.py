@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 VERSION = "@VERSION@"
@@ -103,7 +102,3 @@ def main(words: list[str]) -> int:
         if word == "-f":
             good = _capability(words[place + 1]) and good
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
