@@ -107,6 +107,23 @@ def test_a_pinning_package_ties_apt_to_a_release(room: Room) -> None:
     room.container.run("dpkg --purge nvidia-driver-pinning-580")
 
 
+def test_faults_and_a_second_origin_are_what_they_are_called(room: Room, whole: str) -> None:
+    stub = build(room.folder / "stub", key=room.key, faults=["stub"])
+    half = build(room.folder / "half", key=room.key, faults=["half"])
+    other = build(room.folder / "other-origin", key=room.key, driver=["580.178.04"], origin=("Debian", "Debian"))
+    with served(room.folder, room.address) as uri:
+        room.use(stub, f"{uri}stub/")
+        assert f"Inst nvidia-kernel-open-dkms ({NEWEST}-1" in room.simulate(f"nvidia-open={B}-1")
+        room.use(half, f"{uri}half/")
+        said = room.simulate("nvidia-open")
+        assert f"Inst nvidia-kernel-open-dkms ({B}-1" in said
+        assert f"Inst libnvidia-ml1 ({NEWEST}-1" in said
+        room.use(other, f"{uri}other-origin/")
+        assert "o=Debian" in room.container.run("apt-cache policy").stdout.partition("other-origin/ ./")[2]
+        assert "Inst nvidia-open (580.178.04-1 Debian" in room.simulate("nvidia-open")
+    room.use(build(room.folder / "whole", key=room.key, uri=whole), whole)
+
+
 @pytest.mark.usefixtures("whole")
 def test_without_headers_everything_is_installed_but_no_module(room: Room) -> None:
     said = room.install(f"nvidia-driver-pinning-{A}", "libc6") + room.install("nvidia-open", "nvidia-fabricmanager")

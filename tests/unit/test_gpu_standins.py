@@ -93,13 +93,16 @@ def healthy(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_healthy_board_passes_every_check(name: str, tmp_path: Path) -> None:
-    found = judged(read(name, healthy(name, tmp_path)))
+    machine = read(name, healthy(name, tmp_path))
+    found = judged(machine)
     assert {check: said for check, said in found.items() if not said.startswith("pass")} == {}
     expected = {"gpu-answers", "gpu-kind", "gpu-persistence", "gpu-power", "gpu-pcie", "gpu-topology"}
     if name in ("AlphaPro660", "B200"):
         expected |= {"gpu-fabric", "gpu-nvlink", "gpu-nvlink-errors", "gpu-peers"}
     expected |= {"gpu-ecc", "gpu-remap"} if name != "A330" else set()
     assert expected <= set(found)
+    gpus = len(BOARDS[name][0].gpus)
+    assert len(nvidia_nvlink.status(machine.evidence)) == len(nvidia_topo.topology(machine.evidence).gpus) == gpus
 
 
 def test_no_module_and_another_release_of_it(tmp_path: Path) -> None:

@@ -44,9 +44,8 @@ ExecStart=/usr/bin/nvidia-persistenced --persistence-mode --verbose
 [Install]
 WantedBy=multi-user.target
 """
-_UDEV = """# The device nodes appear with the driver, not with the first program that wants them.
-ACTION=="add|bind", SUBSYSTEM=="pci", DRIVER=="nvidia", RUN+="/usr/bin/nvidia-modprobe"
-ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia", RUN+="/usr/bin/nvidia-modprobe"
+_UDEV = """# The device nodes appear with the driver, once it has its GPUs, not with the first program that wants them.
+ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-modprobe"
 ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia_uvm", RUN+="/usr/bin/nvidia-modprobe -u"
 """
 _DKMS_POSTINST = """#!/bin/sh
