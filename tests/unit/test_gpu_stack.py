@@ -107,6 +107,7 @@ def test_toolkits_lie_side_by_side_and_never_bring_a_driver() -> None:
         "cuda-toolkit-12-8",
         "libcudnn9-cuda-13=9.24.0.43",
         "libcudnn9-dev-cuda-13=9.24.0.43",
+        "libcudnn9-headers-cuda-13=9.24.0.43",
     )
     assert (found.default, found.home, found.alternatives) == ("13.0", "/usr/local/cuda", True)
     assert {"*-13-0", "*-12-8", "nsight-systems-cli"} <= set(found.hold)
