@@ -123,6 +123,7 @@ def test_what_would_move_a_driver_is_refused(sourced: Container) -> None:
     assert sourced.run(STATE).stdout == before
 
 
+@pytest.mark.proof
 def test_a_compiler_that_is_missing_or_another_is_said(sourced: Container) -> None:
     config = CONFIG.model_copy(update={"packages": ("cuda-toolkit-13-0",), "profiler": ("nsight-nothing",)})
     (said,) = apply(sourced, config, may_fail=True).failed

@@ -109,6 +109,7 @@ def test_what_another_key_has_signed_changes_nothing(
         )
 
 
+@pytest.mark.proof
 def test_the_key_is_fetched_once_and_only_with_the_pinned_fingerprint(
     container: Container, repository: Repository
 ) -> None:
@@ -129,6 +130,7 @@ def test_the_key_is_fetched_once_and_only_with_the_pinned_fingerprint(
     assert add_source(container, pinned).changed == ()  # nobody answers any more
 
 
+@pytest.mark.proof
 def test_of_two_origins_only_one_gives_the_drivers_names(
     container: Container, repository: Repository, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_of_two_origins_only_one_gives_the_drivers_names(
         assert "Candidate: 595.71.05-1" in table
 
 
+@pytest.mark.proof
 @pytest.mark.container(suite="trixie")
 def test_debian_13_without_gpg_and_with_its_policy(
     container: Container, repository: Repository, tmp_path: Path
