@@ -152,6 +152,13 @@ def test_of_two_origins_only_one_gives_the_drivers_names(
         table = container.run("apt-cache policy nvidia-open").stdout
         assert "590.48.01-1 -1" in table
         assert "Candidate: 595.71.05-1" in table
+        # a mirror that says nothing of itself, on a host with another archive
+        bare = build(tmp_path / "bare", key=repository.key, driver=("580.159.03",), origin=("", ""))
+        with offered(container, bare) as third:
+            done = add_source(container, source(bare, third, only=("nvidia-open*",)))
+            assert 'Pin: origin "' in container.run("cat /etc/apt/preferences.d/zz-llmhw-cuda.pref").stdout
+            said = " ".join((done.stdout + done.stderr).split())
+            assert f"{SOURCES}/other.list is on the same host: apt's preferences take both for one source" in said
 
 
 @pytest.mark.proof
