@@ -145,16 +145,16 @@ def test_the_distributions_real_compiler_builds_a_vector_add(container: Containe
     config = CudaConfig(
         packages=("nvidia-cuda-toolkit",),
         profiler=(),
-        toolkits=(CudaToolkit(version="11.8", home="/usr/lib/cuda"),),
+        toolkits=(CudaToolkit(version="11.8", home="/usr"),),
         default="11.8",
-        home="/usr/lib/cuda",
+        home="/usr",
         alternatives=False,
         hold=("nvidia-cuda-toolkit",),
         keep=(),
     )
     done = apply(container, config, timeout=2400)
     (event,) = done.of("Choose the toolkit that programs find and write its environment")
-    assert event.result["releases"] == {"/usr/lib/cuda": "11.8"}
+    assert event.result["releases"] == {"/usr": "11.8"}
     container.run("cat > /root/add.cu", given=_ADD)
     built = "bash -lc 'cd /root && nvcc -arch=sm_90 -o add add.cu && cuobjdump --list-elf add'"
     assert "sm_90.cubin" in container.run(built, timeout=600).stdout

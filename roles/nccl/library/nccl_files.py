@@ -120,7 +120,7 @@ def _run(module: AnsibleModule, command: list[str], what: str) -> None:
     rc, out, err = module.run_command(command, environ_update={"LC_ALL": "C"})
     if rc != 0:
         lines = [line for line in (out + err).splitlines() if line.strip()]
-        first = next((line for line in lines if "error" in line.lower()), "")
+        first = next((line for line in err.splitlines() if "error" in line.lower()), "")
         module.fail_json(msg="\n".join([f"{what} failed: {first}", *lines[-8:]]))
 
 
