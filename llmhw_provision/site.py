@@ -15,7 +15,7 @@ from llmhw_provision.documents import Record
 from llmhw_provision.errors import InputError
 from llmhw_provision.expected import HostExpect
 from llmhw_provision.hostlist import expand
-from llmhw_provision.site_base import SiteBase, SiteTuning
+from llmhw_provision.site_base import SiteBase, SiteFile, SiteTuning, Url, Word
 from llmhw_provision.site_cluster import (
     Fabric,
     HostRole,
@@ -242,6 +242,24 @@ class Sources(Record):
     wheels: Wheels | None = Field(default=None, description="a folder of wheels on the hosts")
 
 
+class VendorMirror(Record):
+    """The site's mirror of a vendor's package repository."""
+
+    uri: Url
+    key_file: SiteFile | None = Field(
+        default=None,
+        description="public key that signs it, relative to the site's folder; default: the vendor's, out of the mirror",
+    )
+    suites: tuple[Word, ...] = Field(default=("./",), min_length=1, description="one that ends in / is a flat archive")
+    components: tuple[Word, ...] = ()
+
+
+class Repositories(Record):
+    """Mirrors of the vendors' repositories."""
+
+    cuda: VendorMirror | None = Field(default=None, description="driver, CUDA, cuDNN, NCCL, DCGM")
+
+
 class Versions(Record):
     """Exact versions of what follows neither the driver nor the Python environment."""
 
@@ -267,6 +285,7 @@ class SoftwareChoices(Record):
     driver: DriverVersion | None = Field(default=None, description="branch such as '580', or a full version")
     modules: Literal["open", "closed"] | None = Field(default=None, description="kernel modules of the driver")
     cuda: VersionText | None = Field(default=None, description="toolkit, with its minor: '13.0'")
+    cuda_beside: tuple[VersionText, ...] = Field(default=(), description="further toolkits, for code built with them")
     eol_ok: bool = Field(default=False, description="accept what is past its end of life")
     install: bool | None = Field(
         default=None, description="whether apply installs the GPU stack; default: on observed hosts with NVIDIA GPUs"
@@ -275,6 +294,10 @@ class SoftwareChoices(Record):
         default=False, description="change the driver although its old packages can be had nowhere, with no way back"
     )
     sources: Sources = Sources()
+    repositories: Repositories = Repositories()
+    nccl_tests: SiteFile | None = Field(
+        default=None, description="source archive of nccl-tests (tar.gz), relative to the site's folder"
+    )
     versions: Versions = Versions()
     environments: tuple[PythonEnvironment, ...] | None = Field(
         default=None, description="default: the one that the workload's job needs"

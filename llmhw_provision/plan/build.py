@@ -17,6 +17,7 @@ from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
 from llmhw_provision.plan.contradictions import require_consistent
 from llmhw_provision.plan.gpu_expected import installs_stack, stack_expected
 from llmhw_provision.plan.gpu_memory import gpu_notes
+from llmhw_provision.plan.gpu_stack import plan_gpu, with_rails
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
@@ -75,9 +76,10 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     limits, changed = plan_thresholds(planned, machines, site)
     parts, reserved = plan_reservations(planned, machines, need, site)
 
-    def further(name: str) -> dict[str, object]:
+    def further(item: HostPlan) -> dict[str, object]:
+        name, node = item.name, nodes.get(item.name)
         given = {"thresholds": limits.get(name, ()), "reservations": parts.get(name, ())}
-        return {"node": nodes.get(name), **given}
+        return {"node": node, "roles": with_rails(item.roles, node), **given}
 
     plan = Plan(
         schema=1,
@@ -86,7 +88,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         workload=_title(need),
         identity="",
         cluster=cluster,
-        hosts=tuple(item.model_copy(update=further(item.name)) for item in planned),
+        hosts=tuple(item.model_copy(update=further(item)) for item in planned),
         stacks=shared(stacks),
         work=plan_work(_workers(machines, site), need),
         notes=(*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed),
@@ -151,6 +153,7 @@ def _host(
     storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
     installs = stack if stack and installs_stack(machine, site) else None
+    gpu = plan_gpu(name, installs, site)
     driver = plan_driver(name, machine, installs, site) if installs else DriverPlan()
     software = stack_expected(installs, machine) if installs else None
     asked = (id(machine), host.expect, software)
@@ -173,12 +176,15 @@ def _host(
                 host_tuning=tuning.config,
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
+                package_sources=gpu.package_sources,
                 nvidia_driver=driver.config,
+                cuda=gpu.cuda,
+                nccl=gpu.nccl,
                 python_env=python.config,
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
             reboots=int(arrays or bool(driver.config or (tuning.config and tuning.config.command_line))),
-            creates=(*storage.creates, *base.creates, *tuning.creates, *driver.creates, *python.creates),
+            creates=(*storage.creates, *base.creates, *tuning.creates, *driver.creates, *gpu.creates, *python.creates),
             erases=storage.erases,
             expected=expected,
         ),
@@ -189,6 +195,7 @@ def _host(
             *tuning.notes,
             *storage.notes,
             *driver.notes,
+            *gpu.notes,
             *python.notes,
             *(_reboot_notes(host.name) if arrays else ()),
         ),

@@ -14,6 +14,7 @@ from llmhw_provision.plan.profiles import folded, unfolded
 from llmhw_provision.plan.roles import ById, InitramfsConfig, NvmeRaid0Config, TmpfsConfig, Wipe
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
+from llmhw_provision.plan.roles_gpu import CudaConfig, NcclConfig, PackageSourcesConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.work import Work
@@ -76,7 +77,10 @@ class RoleConfigs(Record):
     host_tuning: HostTuningConfig | None = None
     nvme_raid0: NvmeRaid0Config | None = None
     tmpfs: TmpfsConfig | None = None
+    package_sources: PackageSourcesConfig | None = None
     nvidia_driver: NvidiaDriverConfig | None = None
+    cuda: CudaConfig | None = None
+    nccl: NcclConfig | None = None
     python_env: PythonEnvConfig | None = None
     initramfs: InitramfsConfig | None = None
 

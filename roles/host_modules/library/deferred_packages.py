@@ -14,6 +14,7 @@ description:
     apt may go back and may change what is on hold, after a simulation has shown that nothing else on hold is touched.
 options:
   name: {description: packages, as NAME or NAME=VERSION, type: list, elements: str, required: true}
+  first_of: {description: names of which the first that is offered is installed, type: list, elements: str, default: []}
   absent: {description: packages that are removed with the same command, type: list, elements: str, default: []}
   hold: {description: patterns; installed packages that match are put on hold, type: list, elements: str, default: []}
   keep: {description: patterns of packages that may not come or change, type: list, elements: str, default: []}
@@ -56,6 +57,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {**strings, "required": True},
+            "first_of": {**strings, "default": []},
             "absent": {**strings, "default": []},
             "hold": {**strings, "default": []},
             "keep": {**strings, "default": []},
@@ -65,6 +67,7 @@ def main() -> None:
     )
     wanted = [exact_versions.wanted(entry) for entry in module.params["name"]]
     packages = _packages(module)
+    wanted += _first(module, packages)
     missing = [item for item in wanted if not _there(item, packages)]
     gone = [name for name in module.params["absent"] if _stays(name, packages)]
     if (missing or gone) and not module.check_mode:
@@ -80,6 +83,19 @@ def main() -> None:
     there = {item.name: packages[item.name].version for item in wanted if _there(item, packages)}
     asked = [item.asked for item in missing]
     module.exit_json(changed=bool(missing or gone or held), missing=asked, held=held, installed=there)
+
+
+def _first(module: AnsibleModule, packages: dict[str, Package]) -> list[Wanted]:
+    """The first name that is there or offered; none, with a warning, where none is."""
+    names = [exact_versions.wanted(entry) for entry in module.params["first_of"]]
+    there = [item for item in names if _there(item, packages)]
+    if not names or there:
+        return there[:1]
+    offered = exact_versions.offered(_run(module, ["apt-cache", "policy", *(item.name for item in names)])[1])
+    found = [item for item in names if any(priority >= 0 for _, priority in offered.get(item.name, ()))]
+    if not found and not module.check_mode:
+        module.warn(f"no package source offers {' or '.join(item.name for item in names)}: left out")
+    return found[:1]
 
 
 def _there(item: Wanted, packages: dict[str, Package]) -> bool:
