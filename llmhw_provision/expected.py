@@ -63,31 +63,6 @@ class ExpectedServices(Record):
     llamafactory: str | None = Field(default=None, description="folder of the environment with llamafactory-cli")
 
 
-class ExpectedPackage(Record):
-    """A package; `version` is upstream's or the whole one, empty where any will do."""
-
-    name: str
-    version: str = ""
-
-
-class ExpectedStack(Record):
-    """The GPU software that apply installs, to the last digit."""
-
-    driver: str = Field(description="full version")
-    modules: Literal["open", "closed"] = Field(description="kernel modules")
-    open_only: bool = Field(description="the GPUs run on the open modules only")
-    prebuilt: bool = Field(description="the distribution's own modules, built and signed: no DKMS")
-    switches: Literal["none", "nvlink4", "nvlink5"] = Field(description="what joins the GPUs on the board")
-    packages: tuple[ExpectedPackage, ...]
-    needs: tuple[str, ...] = Field(description="what builds the modules, `name` or `name>=version`")
-    driver_names: tuple[str, ...] = Field(description="patterns of names that one source alone may give")
-    modules_load: tuple[str, ...] = Field(default=(), description="modules that the switches need")
-    family: Literal["deb", "rpm"]
-    slug: str = Field(description="the distribution's name in NVIDIA's repositories")
-    repositories: tuple[str, ...] = Field(description="addresses that apply sets up")
-    cuda: str | None = Field(default=None, description="toolkit, major.minor")
-
-
 class Expected(Record):
     """Everything of a host that is asked for beside its disks."""
 
@@ -99,9 +74,6 @@ class Expected(Record):
     )
     management_controller: bool = Field(default=False, description="ipmitool is installed and there is a BMC")
     packages: tuple[str, ...] = Field(default=(), description="packages that the system's tool must be able to install")
-    stack: ExpectedStack | None = Field(
-        default=None, exclude_if=lambda found: found is None, description="None: apply leaves the GPU software alone"
-    )
 
 
 class HostExpect(Record):

@@ -15,7 +15,7 @@ from llmhw_provision.plan.base import BasePlan, plan_base
 from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
 from llmhw_provision.plan.contradictions import require_consistent
-from llmhw_provision.plan.gpu_expected import installs_stack, stack_expected
+from llmhw_provision.plan.gpu_expected import installs_stack
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.gpu_stack import plan_gpu, with_rails
 from llmhw_provision.plan.hardware import expected_of
@@ -156,9 +156,8 @@ def _host(
     installs = stack if stack and installs_stack(machine, site) else None
     gpu = plan_gpu(name, installs, site)
     driver = plan_driver(name, machine, installs, site) if installs else DriverPlan()
-    software = stack_expected(installs, machine) if installs else None
-    asked = (id(machine), host.expect, software)
-    expected, expected_notes = kind.expected.ask(asked, name, lambda: expected_of(host, machine, software))
+    asked = (id(machine), host.expect, driver.config)
+    expected, expected_notes = kind.expected.ask(asked, name, lambda: expected_of(host, machine, driver.config))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(

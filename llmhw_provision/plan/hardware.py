@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from llmhw_provision.catalogue.loader import Gpu, find, names
 from llmhw_provision.errors import InputError
-from llmhw_provision.expected import Expected, ExpectedGpus, ExpectedStack, HostExpect
+from llmhw_provision.expected import Expected, ExpectedGpus, HostExpect
 from llmhw_provision.machine import Gpus, Machine
 from llmhw_provision.plan.model import Note
+from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
 from llmhw_provision.site import Host
 
 _PAIRS = ("h100-pcie", "h100-nvl", "a100-pcie-80", "rtx-a6000", "rtx-3090")  # cards that take bridges
@@ -14,14 +15,13 @@ _NVIDIA, _BRIDGE = "10de", "0680"  # NVSwitches up to NVLink 4 are NVIDIA's PCI 
 
 
 def expected_of(
-    host: Host, machine: Machine, stack: ExpectedStack | None = None
+    host: Host, machine: Machine, driver: NvidiaDriverConfig | None = None
 ) -> tuple[Expected | None, tuple[Note, ...]]:
     """What verify asks of GPUs, fabric and services, and a note where site.yaml adds to it.
 
-    `stack` is the GPU software that apply installs. Raises InputError where site.yaml expects of GPUs what the machine
-    cannot have.
+    `driver` is what apply installs. Raises InputError where site.yaml expects of GPUs what the machine cannot have.
     """
-    seen, told = _with_stack(_seen(machine), stack), host.expect
+    seen, told = _with_driver(_seen(machine), driver), host.expect
     if told is None:
         return seen, ()
     gpus = seen.gpus if seen else None
@@ -33,7 +33,6 @@ def expected_of(
         services=told.services,
         smart=told.smart,
         management_controller=told.management_controller,
-        stack=seen.stack if seen else None,
     )
     said = told.model_dump(exclude_defaults=True)
     note = Note(
@@ -56,13 +55,12 @@ def _told(host: Host, gpus: ExpectedGpus, told: HostExpect) -> ExpectedGpus:
     return gpus.model_copy(update=changes)
 
 
-def _with_stack(seen: Expected | None, stack: ExpectedStack | None) -> Expected | None:
+def _with_driver(seen: Expected | None, driver: NvidiaDriverConfig | None) -> Expected | None:
     """`seen` with the driver that apply installs."""
-    if seen is None or seen.gpus is None or stack is None:
+    if seen is None or seen.gpus is None or driver is None:
         return seen
-    modules = "open" if stack.modules == "open" else "proprietary"
-    gpus = seen.gpus.model_copy(update={"driver": stack.driver, "modules": modules})
-    return seen.model_copy(update={"gpus": gpus, "stack": stack})
+    modules = "open" if driver.modules == "open" else "proprietary"
+    return seen.model_copy(update={"gpus": seen.gpus.model_copy(update={"driver": driver.version, "modules": modules})})
 
 
 def _seen(machine: Machine) -> Expected | None:

@@ -7,6 +7,7 @@ from llmhw_provision.report.chinese_base import BASE
 from llmhw_provision.report.chinese_before import BEFORE
 from llmhw_provision.report.chinese_fabric import FABRIC, MACHINE
 from llmhw_provision.report.chinese_gpu import GPU
+from llmhw_provision.report.chinese_gpu_stack import GPU_STACK
 from llmhw_provision.report.chinese_python import PYTHON
 from llmhw_provision.report.chinese_services import SERVICES
 from llmhw_provision.report.chinese_storage import STORAGE
@@ -82,7 +83,7 @@ LABELS: dict[str, str] = {
     "files-text": "report.json（供程序读取的本报告）、junit.xml（供 CI 使用）、evidence/（每条命令及其输出）。",
 }
 
-_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES, PYTHON)
+_AREAS = (BASE, BEFORE, STORAGE, GPU, GPU_STACK, FABRIC, MACHINE, SERVICES, PYTHON)
 TEXTS: dict[str, Text] = {
     **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(
