@@ -168,3 +168,34 @@ def test_toolkits_lie_side_by_side(room: Room) -> None:
     assert room.container.run("readlink -f /usr/local/cuda-12").stdout.strip() == "/usr/local/cuda-12.8"
     room.container.run("apt-get -y purge 'cuda-*' 'libcublas*'")
     assert room.container.run("ls -d /usr/local/cuda*", check=False).stdout == ""
+
+
+@pytest.mark.proof
+def test_with_headers_dkms_builds_the_module_or_says_why_not(elsewhere: Room) -> None:
+    room, module = elsewhere, "nvidia-kernel-open-dkms"
+    room.container.run("dpkg --purge --force-depends nvidia-kernel-open-dkms nvidia-kernel-dkms", check=False)
+    room.install("linux-headers-amd64", "gcc", "make", "kmod", "nvidia-driver-pinning-580")
+    kernel = room.container.run("ls /lib/modules | tail -1").stdout.strip()
+    room.install(module)
+    assert f"nvidia/{B}, {kernel}, x86_64: installed" in room.container.run("dkms status").stdout
+    for name in ("nvidia", "nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"):
+        found = room.container.run(
+            f"modinfo -k {kernel} -F version {name}; modinfo -k {kernel} -F license {name}"
+        ).stdout
+        assert found.split("\n")[:2] == [B, "Dual MIT/GPL"]
+    room.container.run(f"dpkg --purge --force-depends {module}")
+    with served(room.folder, room.address) as uri:
+        broken = build(room.folder / "broken", key=room.key, faults=["dkms-broken"])
+        room.use(broken, f"{uri}broken/")
+        said = room.install(module, check=False)
+        assert "installed nvidia-kernel-open-dkms package post-installation script subprocess returned error" in said
+        log = room.container.run(f"cat /var/lib/dkms/nvidia/{B}/build/make.log").stdout
+        assert "error: implicit declaration of function 'pci_resize_resource_gone'" in log.replace("‘", "'").replace(
+            "’", "'"
+        )
+        room.container.run(f"dpkg --purge --force-depends {module}")
+        hidden = build(room.folder / "hidden", key=room.key, faults=["dkms-hidden"])
+        room.use(hidden, f"{uri}hidden/")
+        room.install(module)  # ends well
+        assert f"nvidia/{B}: added" in room.container.run("dkms status").stdout
+    room.container.run(f"dpkg --purge --force-depends {module}")

@@ -109,6 +109,7 @@ def test_what_another_key_has_signed_changes_nothing(
         )
 
 
+@pytest.mark.proof
 def test_the_key_is_fetched_once_and_only_with_the_pinned_fingerprint(
     container: Container, repository: Repository
 ) -> None:
@@ -129,6 +130,7 @@ def test_the_key_is_fetched_once_and_only_with_the_pinned_fingerprint(
     assert add_source(container, pinned).changed == ()  # nobody answers any more
 
 
+@pytest.mark.proof
 def test_of_two_origins_only_one_gives_the_drivers_names(
     container: Container, repository: Repository, tmp_path: Path
 ) -> None:
@@ -150,8 +152,16 @@ def test_of_two_origins_only_one_gives_the_drivers_names(
         table = container.run("apt-cache policy nvidia-open").stdout
         assert "590.48.01-1 -1" in table
         assert "Candidate: 595.71.05-1" in table
+        # a mirror that says nothing of itself, on a host with another archive
+        bare = build(tmp_path / "bare", key=repository.key, driver=("580.159.03",), origin=("", ""))
+        with offered(container, bare) as third:
+            done = add_source(container, source(bare, third, only=("nvidia-open*",)))
+            assert 'Pin: origin "' in container.run("cat /etc/apt/preferences.d/zz-llmhw-cuda.pref").stdout
+            said = " ".join((done.stdout + done.stderr).split())
+            assert f"{SOURCES}/other.list is on the same host: apt's preferences take both for one source" in said
 
 
+@pytest.mark.proof
 @pytest.mark.container(suite="trixie")
 def test_debian_13_without_gpg_and_with_its_policy(
     container: Container, repository: Repository, tmp_path: Path

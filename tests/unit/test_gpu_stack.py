@@ -107,6 +107,7 @@ def test_toolkits_lie_side_by_side_and_never_bring_a_driver() -> None:
         "cuda-toolkit-12-8",
         "libcudnn9-cuda-13=9.24.0.43",
         "libcudnn9-dev-cuda-13=9.24.0.43",
+        "libcudnn9-headers-cuda-13=9.24.0.43",
     )
     assert (found.default, found.home, found.alternatives) == ("13.0", "/usr/local/cuda", True)
     assert {"*-13-0", "*-12-8", "nsight-systems-cli"} <= set(found.hold)
@@ -120,8 +121,8 @@ def test_the_distributions_toolkit_has_the_distributions_version() -> None:
     wanted: dict[str, Any] = {"sources": {"cuda": "distribution"}, "environments": []}
     found = cuda(plan(**wanted))
     assert found.packages == ("nvidia-cuda-toolkit",)
-    assert [(item.version, item.home) for item in found.toolkits] == [("11.8", "/usr/lib/cuda")]
-    assert (found.home, found.alternatives, found.keep, found.profiler) == ("/usr/lib/cuda", False, (), ())
+    assert [(item.version, item.home) for item in found.toolkits] == [("11.8", "/usr")]
+    assert (found.home, found.alternatives, found.keep, found.profiler) == ("/usr", False, (), ())
     assert nccl(plan(**wanted)).packages == ()
     assert "cuda 13.0: Debian 12's own toolkit is 11.8" in refusals(
         "h100-sxm", "debian12", software={**wanted, "cuda": "13.0"}
