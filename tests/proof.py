@@ -81,7 +81,7 @@ PROOFS = {
             *(f"roles/host_modules/library/{name}.py" for name in ("systemd_mount", "timed_service")),
             *(
                 f"roles/host_modules/module_utils/host_modules/{n}.py"
-                for n in ("bare_folder", "initramfs", "mount_unit")
+                for n in ("bare_folder", "exact_versions", "initramfs", "mount_unit")
             ),
             "roles/initramfs",
             "playbooks/storage.yml",
@@ -97,7 +97,7 @@ PROOFS = {
             *(f"llmhw_provision/plan/{name}.py" for name in ("python_env", "resolve_python", "roles_python")),
             *(f"llmhw_provision/{room}/python_envs.py" for room in ("checks", "probes")),
             "llmhw_provision/probes/on_host/python_envs",
-            "roles/host_modules/module_utils/host_modules/files.py",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("exact_versions", "files", "way_out")),
             "roles/host_modules/library/deferred_packages.py",
             "tests/containers",
             "tests/roles/cpu_packages.py",
@@ -117,6 +117,21 @@ PROOFS = {
             "tests/unit/launches.py",
         ),
     ),
+    "gpu-packages": Proof(
+        tests=("tests/roles/test_package_sources.py", "tests/roles/test_cuda.py", "tests/roles/test_nccl.py"),
+        covers=(
+            "roles/package_sources",
+            "roles/cuda",
+            "roles/nccl",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions", "files")),
+            "roles/host_modules/module_utils/host_modules/way_out.py",
+            "roles/host_modules/library/deferred_packages.py",
+            "playbooks/gpu.yml",
+            *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "repository", "signing")),
+            "tests/containers",
+            "tests/roles/gpu_packages.py",
+        ),
+    ),
     "apply-faults": Proof(
         tests=("tests/roles/test_apply_faults_long.py", "tests/roles/test_source_cases.py"),
         covers=(
@@ -132,6 +147,7 @@ PROOFS = {
             "playbooks",
             "roles/site_base",
             "roles/host_modules/library/deferred_packages.py",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions")),
             "tests/containers",
         ),
     ),

@@ -22,6 +22,7 @@ from llmhw_provision.site import Site, SoftwareChoices
 _SOURCES = ("driver", "cuda")  # names of the repositories that this product writes
 _TOOLKITS = ("cuda toolkit", "cuda toolkit beside")
 _DISTRIBUTION_HOME = "/usr/lib/cuda"  # Debian's nvidia-cuda-toolkit: for programs that look for one folder
+_BESIDE = ("cuda-toolkit-*config-common", "libcudnn9-*")  # what toolkits and cuDNN share among themselves
 _WITH_DRIVER = ("cuda", "cuda-runtime-*")  # metapackages that bring a driver of their own choice
 
 
@@ -126,7 +127,7 @@ def _cuda(stack: Stack, software: SoftwareChoices) -> CudaConfig | None:
     packages = _packages((*chosen, *_topic(stack, "cudnn")))
     profiler = _packages(_topic(stack, "nsight systems"))
     names = tuple(entry.partition("=")[0] for entry in (*packages, *profiler))
-    parts = () if own else tuple(f"*-{item.replace('.', '-')}" for item in versions)
+    parts = () if own else (*(f"*-{item.replace('.', '-')}" for item in versions), *_BESIDE)
     return CudaConfig(
         packages=packages,
         profiler=profiler,

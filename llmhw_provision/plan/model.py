@@ -18,7 +18,7 @@ from llmhw_provision.plan.roles_gpu import CudaConfig, NcclConfig, PackageSource
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.work import Work
-from llmhw_provision.site import Address, HostName, UserName
+from llmhw_provision.site_text import Address, HostName, UserName
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 

@@ -52,9 +52,7 @@ class CudaConfig(Record):
     """Role cuda: CUDA toolkits side by side, cuDNN, Nsight Systems, and the environment that finds them."""
 
     packages: tuple[Package, ...] = Field(description="packages, as NAME or NAME=VERSION")
-    profiler: tuple[Package, ...] = Field(
-        description="names of Nsight Systems, of which the first that is offered is installed; none is said"
-    )
+    profiler: tuple[Package, ...] = Field(description="names of Nsight Systems; the first that is offered is installed")
     toolkits: tuple[CudaToolkit, ...] = Field(min_length=1, description="toolkits that must be there afterwards")
     default: str = Field(description="version of the toolkit that programs find")
     home: Folder = Field(description="where programs find it: CUDA_HOME")
@@ -76,8 +74,6 @@ class NcclConfig(Record):
     packages: tuple[Package, ...] = Field(description="packages, as NAME=VERSION; none where no source has them")
     hold: tuple[Glob, ...] = Field(description="installed packages that are put on hold")
     settings: str = Field(description="text of /etc/nccl.conf, without names of adapters")
-    rails: tuple[PciAddress, ...] = Field(
-        description="PCI addresses of the adapters that NCCL may use alone; none: it finds them itself"
-    )
+    rails: tuple[PciAddress, ...] = Field(description="PCI addresses of the adapters that NCCL may use; none: all")
     cuda_home: Folder = Field(description="toolkit that nccl-tests is built with")
     tests: NcclTests | None = Field(default=None, description="nccl-tests, where the site has its source")

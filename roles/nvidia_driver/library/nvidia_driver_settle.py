@@ -56,7 +56,7 @@ def main() -> None:
     if module.params["only_explain"]:
         _explain(module, host, state)
     if module.check_mode and module.params["coming"]:
-        _foresee(module, host, state)
+        _foresee(module, state)
     _faults(module, settle.faults(state, module.params["config"], module.params["version"]))
     actions = _build(module, host, state)
     state = host.state()
@@ -86,7 +86,7 @@ def _faults(module: AnsibleModule, found: Sequence[str]) -> None:
         module.fail_json(msg="\n".join([*lines, "hint: see runbook gpu-driver; the next apply goes on from here"]))
 
 
-def _foresee(module: AnsibleModule, host: Host, state: State) -> None:
+def _foresee(module: AnsibleModule, state: State) -> None:
     """Check mode before the packages are there: what is known to follow."""
     config = module.params["config"]
     wanted = render.kernel_files(render.modules(config["board"], config["modules_load"])) if state.boots else []

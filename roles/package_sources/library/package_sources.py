@@ -95,19 +95,22 @@ class Sources:
             raise Refused(refused)
         return packets
 
-    def others(self) -> list[stanzas.Other]:
-        """Entries of other files for the same archives; raises Refused for those that site_base has written."""
+    def _paths(self) -> list[str]:
+        """Files with sources that are not of this role."""
         folder = (render.APT if self._apt else render.DNF)["sources"]
         kinds = ("list", "sources") if self._apt else ("repo",)
         paths = [path for kind in kinds for path in sorted(glob.glob(f"{folder}/*.{kind}"))]
-        paths += ["/etc/apt/sources.list"] if self._apt else []
+        names = {path: os.path.basename(path) for path in paths}
+        others = [p for p in paths if not names[p].startswith("llmhw-") or names[p].startswith("llmhw-site-")]
+        return others + (["/etc/apt/sources.list"] if self._apt else [])
+
+    def others(self) -> list[stanzas.Other]:
+        """Entries of other files for the same archives; raises Refused for those that site_base has written."""
         exact = [source["uri"] for source in self.sources]
         below = [item for source in self.sources for item in source["replaces"]]
         found = []
-        for path in paths:
+        for path in self._paths():
             name = os.path.basename(path)
-            if name.startswith("llmhw-") and not name.startswith("llmhw-site-"):
-                continue
             item = stanzas.other(path, read(path), exact, below)
             if item and name.startswith("llmhw-site-"):
                 hint = "name it once: under software.repositories, or under site_base.mirrors"
@@ -144,6 +147,17 @@ class Sources:
         names = apt_lists.list_names(source["uri"], source["suites"])
         found = [glob.glob(f"{lists}/{glob.escape(name)}*Release") for name in names]
         return read(found[0][0]) if all(found) else ""
+
+    def warn_of_neighbours(self, source: Mapping[str, Any]) -> None:
+        """Says where the preferences cannot tell this source from another on the same host."""
+        pin = render.pin_of(source, self._release(source, _LISTS))
+        if not pin.startswith("origin") or not (source["only"] or source["never"]):
+            return
+        host = "//" + pin.split('"')[1]
+        for path in self._paths():
+            if f"{host}/" in read(path) or f"{host}:" in read(path):
+                text = f"{source['name']}: its Release names neither origin nor label, and {path} is on the same host"
+                self._module.warn(f"{text}: apt's preferences take both for one source")
 
     def missing(self, source: Mapping[str, Any]) -> list[str]:
         """What is to be done in words, for a source whose preferences cannot be known yet."""
@@ -207,6 +221,8 @@ def run(module: AnsibleModule) -> list[str]:
         _put(sources, new, others)
     for file, _ in gone:
         put(file)
+    for source in sources.sources if sources.family == "debian" else ():
+        sources.warn_of_neighbours(source)
     left = [text for source, key in new for _, text in differing(sources.files(source, key))]
     left += [f"the lists of {source['name']} are missing" for source, _ in new if not sources.listed(source)]
     if left:
