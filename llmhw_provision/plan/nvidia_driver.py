@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from llmhw_provision.catalogue.software import software
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.model import Note
 from llmhw_provision.plan.roles_driver import DriverPackage, NvidiaDriverConfig
@@ -28,6 +27,8 @@ class DriverPlan:
 
 def plan_driver(host: str, machine: Machine, stack: Stack, site: Site) -> DriverPlan:
     """The driver of `stack` for a host whose GPU stack is planned."""
+    from llmhw_provision.catalogue.software import software  # not at the top: most verbs need no matrix
+
     driver, choices = stack.driver, {item.topic: item for item in stack.choices}
     if driver is None or "driver" not in choices:
         return DriverPlan()

@@ -107,7 +107,7 @@ def test_apts_answers_are_read() -> None:
         packages.Planned("b", "", "2"),
     ]
     shown = "Package: nvidia-open\nPre-Depends: x\nDepends: libcuda1 (= 1) | cuda, dkms:any\nVersion: 1\n\n"
-    assert packages.depends(shown)["nvidia-open"] == ["x", "libcuda1", "cuda", "dkms"]
+    assert packages.depends(shown) == [["x"], ["libcuda1", "cuda"], ["dkms"]]
     policy = (
         "libcuda1:\n  Installed: (none)\n  Candidate: 2-1\n  Version table:\n"
         "     2-1 1001\n        500 http://m/a ./ Packages\n        500 http://m/b ./ Packages\n"

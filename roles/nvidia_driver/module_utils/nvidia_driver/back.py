@@ -52,7 +52,7 @@ def _there(name: str, item: Mapping[str, str], there: Mapping[str, Installed]) -
 def command(way: Way) -> list[str]:
     """apt with the kept files and no source at all: the network is not asked."""
     words = ["apt-get", "install", "--yes", "--no-install-recommends", "--allow-downgrades"]
-    words += ["--allow-change-held-packages", "--no-download", "-o", "DPkg::Lock::Timeout=600"]
+    words += ["--allow-change-held-packages", "-o", "DPkg::Lock::Timeout=600"]
     words += ["-o", "Dir::Etc::sourcelist=/dev/null", "-o", "Dir::Etc::sourceparts=/dev/null"]
     words += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     words += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false"]

@@ -134,14 +134,13 @@ def simulated(text: str) -> list[Planned]:
     return [Planned(item[2], item[3] or "", item[4] or "") for item in matches if item]
 
 
-def depends(text: str) -> dict[str, list[str]]:
-    """Package to the names that it depends on, all alternatives, out of apt-cache show."""
-    found: dict[str, list[str]] = {}
-    for stanza in text.split("\n\n"):
-        fields = dict(re.findall(r"^(Package|Depends|Pre-Depends): (.*)$", stanza, re.MULTILINE))
-        parts = re.split(r"[,|]", f"{fields.get('Pre-Depends', '')},{fields.get('Depends', '')}")
-        names = [part.strip().partition(" ")[0].partition(":")[0] for part in parts]
-        found.setdefault(fields.get("Package", ""), []).extend(name for name in names if name)
+def depends(text: str) -> list[list[str]]:
+    """What the packages in an answer of apt-cache show depend on: one list of alternatives for each dependency."""
+    found = []
+    for field in re.findall(r"^(?:Pre-)?Depends: (.*)$", text, re.MULTILINE):
+        for group in field.split(","):
+            names = [part.strip().partition(" ")[0].partition(":")[0] for part in group.split("|")]
+            found.append([name for name in names if name])
     return found
 
 

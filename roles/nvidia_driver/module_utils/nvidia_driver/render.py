@@ -14,7 +14,10 @@ PERSISTENCED = "/etc/systemd/system/nvidia-persistenced.service.d/50-llmhw.conf"
 FABRIC_MANAGER = "/etc/systemd/system/nvidia-fabricmanager.service.d/50-llmhw.conf"
 _SHUT_OUT = ("nouveau", "nova_core", "nova_drm", "nvidiafb")
 # Patterns at the start of a package's name, as unattended-upgrades takes them: driver, what is built on it, kernels.
-_LEFT_ALONE = ("nvidia-", "libnvidia-", "libcuda", "libnvsdm", "cuda-", "nvlsm", "firmware-nvidia-")
+_LEFT_ALONE = (
+    *("nvidia-", "libnvidia-", "libcuda", "libnvcuvid", "libnvoptix", "libnvsdm", "libxnvctrl", "firmware-nvidia-"),
+    *("xserver-xorg-video-nvidia", "xorg-x11", "kmod-nvidia", "cuda-", "libcudnn", "libnccl", "nvlsm"),
+)
 _KERNELS = ("linux-(image|headers|modules|generic)", "doca-", "mlnx-")
 _WAIT_S = 60
 

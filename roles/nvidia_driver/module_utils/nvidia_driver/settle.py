@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible.module_utils.host_modules import files
-from ansible.module_utils.nvidia_driver import decide, packages, render
+from ansible.module_utils.nvidia_driver import decide, leave, packages, render
 from ansible.module_utils.nvidia_driver.host import Host, State, compiler_line
 
 PERSISTENCED, FABRIC_MANAGER = "nvidia-persistenced", "nvidia-fabricmanager"
@@ -110,7 +110,17 @@ def service_steps(host: Host, state: State, config: Mapping[str, Any], version: 
             found.append(Step("start", name, f"start {name}"))
         if not wanted and (enabled or active):
             found.append(Step("disable", name, f"disable {name}: the board has no NVSwitch"))
-    return found
+    return found + ([step for name in leave.SERVICES for step in _again(host, name)] if runs else [])
+
+
+def _again(host: Host, name: str) -> list[Step]:
+    """A service of others that stopped for the change and is to run."""
+    if name in (PERSISTENCED, FABRIC_MANAGER):
+        return []
+    if host.run(["systemctl", "is-enabled", "--quiet", f"{name}.service"])[0] != 0:
+        return []
+    active = host.run(["systemctl", "is-active", "--quiet", f"{name}.service"])[0] == 0
+    return [] if active else [Step("start", name, f"start {name}")]
 
 
 def reboot_reasons(state: State, version: str) -> list[str]:
@@ -129,9 +139,8 @@ def faults(state: State, config: Mapping[str, Any], version: str) -> list[str]:
     other = decide.others(state.there, version)
     found = [f"{name} is {old}; the driver is {version}" for name, old in sorted(other.items())]
     found += [f"{name} is not configured" for name, item in state.there.items() if _cut(item)]
-    names = [(item["name"], item["version"]) for item in config["packages"]]
-    found += [f"{name} is not installed" for name, _ in names if name not in state.there]
-    return found
+    planned = [item["name"] for item in config["packages"]] if version == config["version"] else []
+    return found + [f"{name} is not installed" for name in planned if name not in state.there]
 
 
 def _cut(item: packages.Installed) -> bool:
