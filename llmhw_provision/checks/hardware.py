@@ -71,7 +71,7 @@ def _stack_before(host: HostPlan) -> tuple[Command, ...]:
         return ()
     names, needs = tuple(found.packages), tuple(need.partition(">=")[0] for need in found.driver.needs)
     offers = gpu_source_probes.offers_command((*names, *needs))
-    solution = gpu_source_probes.solution_command(found.packages, found.family)
+    solution = gpu_source_probes.solution_command(found.packages, found.family, found.driver.version)
     board = (gpu_board.SWITCHES, gpu_board.FILES, gpu_board.KEYS)
     return (gpu_packages.command(names), kernels.COMMAND, gpu_source_probes.ENTRIES, offers, solution, *board)
 

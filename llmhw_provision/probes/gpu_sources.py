@@ -24,8 +24,24 @@ else for p in "$@"; do printf '%s:\\n  Installed: %s\\n  Candidate: %s\\n' "$p" 
 dnf -q repoquery --showduplicates --qf '     %{{evr}} 500\\n        500 %{{repoid}} Packages' "$p" 2>/dev/null
 done; fi
 echo "== end\""""
-_SIMULATE = """if command -v apt-get >/dev/null; then
-o='-q -o Debug::NoLocking=1 --allow-change-held-packages --allow-downgrades'
+# Asked with preferences like those that the roles set before they install: packages of one release bind each other, and
+# apt would take each by itself in the newest version on offer. The file is temporary; the host's own are read as well.
+_DRIVER_NAMES = (
+    *(
+        "cuda-drivers*",
+        "firmware-nvidia-*",
+        "libcuda1",
+        "libcudadebugger*",
+        "libnvcuvid*",
+        "libnvidia-*",
+        "libnvoptix*",
+    ),
+    *("libnvsdm*", "libxnvctrl*", "nvidia-*", "xserver-xorg-video-nvidia*"),
+)
+_SIMULATE = """p=$1; shift
+if command -v apt-get >/dev/null; then t=$(mktemp) || exit 97; trap 'rm -f "$t"' EXIT
+{ cat /etc/apt/preferences 2>/dev/null; echo; echo "$p"; } >"$t"; chmod 644 "$t"
+o="-q -o Dir::Etc::Preferences=$t -o Debug::NoLocking=1 --allow-change-held-packages --allow-downgrades"
 echo "== simulated"; apt-get -s $o install -- "$@" 2>&1
 echo "== size"; apt-get --assume-no $o install -- "$@" 2>/dev/null \
 | grep -E '^ *(Need to get|After this operation|Download size|Space needed)'
@@ -75,11 +91,16 @@ def offers_command(names: tuple[str, ...]) -> Command:
     return Command("gpu-offers", ("sh", "-c", _OFFERS, "sh", *names), 60)
 
 
-def solution_command(packages: dict[str, str], family: str) -> Command:
-    """Asks what installing exactly `packages`, versions by name, would do, without doing it."""
+def solution_command(packages: dict[str, str], family: str, driver: str) -> Command:
+    """Asks what installing exactly `packages`, versions by name, would do with the driver kept at `driver`."""
     mark = "={}*" if family == "deb" else "-{}"
     names = (name + (mark.format(version) if version else "") for name, version in packages.items())
-    return Command("gpu-solution", ("sh", "-c", _SIMULATE, "sh", *names), 180)
+    parts = {f"{name.partition('-')[0]}*": version for name, version in packages.items() if version != driver}
+    pins = {" ".join(_DRIVER_NAMES): driver, **{name: version for name, version in parts.items() if version}}
+    text = "\n".join(
+        f"Package: {name}\nPin: version {version}*\nPin-Priority: 1001\n" for name, version in pins.items()
+    )
+    return Command("gpu-solution", ("sh", "-c", _SIMULATE, "sh", text, *names), 180)
 
 
 def entries(evidence: Evidence) -> tuple[Entry, ...]:
