@@ -37,7 +37,7 @@ def findings(site: GpuSite, *, expect: int = 0) -> dict[str, dict[str, str]]:
 def test_discover_reads_the_board(site: GpuSite) -> None:
     run("discover", site.folder, "--accept-host-keys")
     observed = json.loads((site.folder / f"observed/{HOST}.json").read_text())
-    assert [(item["model"], item["count"]) for item in observed["gpus"]] == [("h100-sxm-80gb", 8)]
+    assert [(item["kind"], item["count"]) for item in observed["gpus"]] == [("h100-sxm", 8)]
 
 
 def test_plan_names_driver_and_fabric_manager(site: GpuSite) -> None:
