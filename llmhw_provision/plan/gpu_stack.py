@@ -21,7 +21,7 @@ from llmhw_provision.site import Site, SoftwareChoices
 
 _SOURCES = ("driver", "cuda")  # names of the repositories that this product writes
 _TOOLKITS = ("cuda toolkit", "cuda toolkit beside")
-_DISTRIBUTION_HOME = "/usr/lib/cuda"  # Debian's nvidia-cuda-toolkit: for programs that look for one folder
+_DISTRIBUTION_HOME = "/usr"  # where Debian's nvidia-cuda-toolkit has bin/nvcc, include/cuda.h and the libraries
 _BESIDE = ("cuda-toolkit-*config-common", "libcudnn9-*")  # what toolkits and cuDNN share among themselves
 _WITH_DRIVER = ("cuda", "cuda-runtime-*")  # metapackages that bring a driver of their own choice
 

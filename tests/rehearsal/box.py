@@ -91,7 +91,8 @@ def _forget_older(box: Box) -> None:
 def _recipe_hash() -> str:
     digest = hashlib.sha256()
     files = [_HERE / name for name in ("recipe.py", "image.py")]
-    for path in [*files, *sorted(p for p in _OVERLAY.rglob("*") if p.is_file())]:
+    folders = (recipe.BOARDS, _OVERLAY)
+    for path in [*files, *(p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file())]:
         digest.update(str(path.relative_to(_HERE)).encode() + b"\0" + path.read_bytes())
     for text in (*rootfs.sources(recipe.SUITE), *rootfs.extra_certificates()):
         digest.update(text.encode())

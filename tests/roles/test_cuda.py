@@ -77,7 +77,7 @@ def test_toolkits_side_by_side(sourced: Container) -> None:
     assert "release 13.0" in sourced.run("bash -lc 'nvcc --version; echo $CUDA_HOME'").stdout
     unit = "systemd-run --pipe --wait -q -p EnvironmentFile=/etc/llmhw/cuda.env sh -c 'nvcc --version; echo $CUDA_HOME'"
     assert "release 13.0" in sourced.run(unit).stdout
-    query = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Want}\\n' 'libcudnn9*' 'cuda-nvcc*' 'nsight*'"
+    query = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Want}\\n' 'libcudnn9*-13' 'cuda-nvcc*' 'nsight-systems-cli'"
     assert sourced.run(query).stdout.splitlines() == [
         "cuda-nvcc-12-8 12.8.93-1 hold",
         "cuda-nvcc-13-0 13.0.88-1 hold",
@@ -145,16 +145,16 @@ def test_the_distributions_real_compiler_builds_a_vector_add(container: Containe
     config = CudaConfig(
         packages=("nvidia-cuda-toolkit",),
         profiler=(),
-        toolkits=(CudaToolkit(version="11.8", home="/usr/lib/cuda"),),
+        toolkits=(CudaToolkit(version="11.8", home="/usr"),),
         default="11.8",
-        home="/usr/lib/cuda",
+        home="/usr",
         alternatives=False,
         hold=("nvidia-cuda-toolkit",),
         keep=(),
     )
     done = apply(container, config, timeout=2400)
     (event,) = done.of("Choose the toolkit that programs find and write its environment")
-    assert event.result["releases"] == {"/usr/lib/cuda": "11.8"}
+    assert event.result["releases"] == {"/usr": "11.8"}
     container.run("cat > /root/add.cu", given=_ADD)
     built = "bash -lc 'cd /root && nvcc -arch=sm_90 -o add add.cu && cuobjdump --list-elf add'"
     assert "sm_90.cubin" in container.run(built, timeout=600).stdout

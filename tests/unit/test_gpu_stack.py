@@ -121,8 +121,8 @@ def test_the_distributions_toolkit_has_the_distributions_version() -> None:
     wanted: dict[str, Any] = {"sources": {"cuda": "distribution"}, "environments": []}
     found = cuda(plan(**wanted))
     assert found.packages == ("nvidia-cuda-toolkit",)
-    assert [(item.version, item.home) for item in found.toolkits] == [("11.8", "/usr/lib/cuda")]
-    assert (found.home, found.alternatives, found.keep, found.profiler) == ("/usr/lib/cuda", False, (), ())
+    assert [(item.version, item.home) for item in found.toolkits] == [("11.8", "/usr")]
+    assert (found.home, found.alternatives, found.keep, found.profiler) == ("/usr", False, (), ())
     assert nccl(plan(**wanted)).packages == ()
     assert "cuda 13.0: Debian 12's own toolkit is 11.8" in refusals(
         "h100-sxm", "debian12", software={**wanted, "cuda": "13.0"}

@@ -14,6 +14,7 @@ description:
 options:
   config: {description: the role's configuration, type: dict, required: true}
   archive: {description: source archive of nccl-tests on the host, type: str, default: ""}
+  refuse_only: {description: only look and refuse, type: bool, default: false}
   checksum: {description: SHA-1 of the archive, which names the folder, type: str, default: ""}
 author: llmhw-provision
 """
@@ -41,18 +42,14 @@ def main() -> None:
             "config": {"type": "dict", "required": True},
             "archive": {"type": "str", "default": ""},
             "checksum": {"type": "str", "default": ""},
+            "refuse_only": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     config = module.params["config"]
-    devices = {
-        address: sorted(os.path.basename(path) for path in glob.glob(f"/sys/bus/pci/devices/{address}/infiniband/*"))
-        for address in config["rails"]
-    }
-    refused = render.refusals(config["rails"], devices)
-    if refused:
-        hint = "is the adapter there, and mlx5_ib loaded? lspci -k shows it; nothing was changed"
-        module.fail_json(msg="\n".join([*refused, f"hint: {hint}"]))
+    devices = _refuse(module)
+    if module.params["refuse_only"]:
+        module.exit_json(changed=False, actions=[])
     conf = differing([File(render.CONF, render.text(config["settings"], config["rails"], devices))])
     there = read(render.CONF)
     foreign = bool(there) and not there.startswith(render.HEAD)
@@ -77,12 +74,26 @@ def main() -> None:
     module.exit_json(changed=bool(actions), actions=actions)
 
 
+def _refuse(module: AnsibleModule) -> dict[str, list[str]]:
+    """PCI address to RDMA devices of the rails; ends the module where the host lacks what the plan asks for."""
+    config = module.params["config"]
+    devices = {
+        address: sorted(os.path.basename(path) for path in glob.glob(f"/sys/bus/pci/devices/{address}/infiniband/*"))
+        for address in config["rails"]
+    }
+    refused = render.refusals(config["rails"], devices)
+    if refused:
+        hint = "is the adapter there, and mlx5_ib loaded? lspci -k shows it; nothing was changed"
+        module.fail_json(msg="\n".join([*refused, f"hint: {hint}"]))
+    nvcc = f"{config['cuda_home']}/bin/nvcc"
+    if config.get("tests") and not os.access(nvcc, os.X_OK) and not module.check_mode:
+        module.fail_json(msg=f"nccl-tests cannot be built: no {nvcc}\nhint: take software.nccl_tests out of site.yaml")
+    return devices
+
+
 def _build(module: AnsibleModule, folder: str) -> None:
     """Unpacks and builds beside `folder`, which is there when the build is whole."""
     config = module.params["config"]
-    nvcc = f"{config['cuda_home']}/bin/nvcc"
-    if not os.access(nvcc, os.X_OK):
-        module.fail_json(msg=f"nccl-tests cannot be built: no {nvcc}\nhint: take software.nccl_tests out of site.yaml")
     os.makedirs(_TESTS, mode=0o755, exist_ok=True)
     for left in glob.glob(f"{_TESTS}/.new-*"):  # of a run that was cut off
         shutil.rmtree(left)
@@ -109,7 +120,7 @@ def _run(module: AnsibleModule, command: list[str], what: str) -> None:
     rc, out, err = module.run_command(command, environ_update={"LC_ALL": "C"})
     if rc != 0:
         lines = [line for line in (out + err).splitlines() if line.strip()]
-        first = next((line for line in lines if "error" in line.lower()), "")
+        first = next((line for line in err.splitlines() if "error" in line.lower()), "")
         module.fail_json(msg="\n".join([f"{what} failed: {first}", *lines[-8:]]))
 
 

@@ -1,9 +1,9 @@
 """The driver of one release as NVIDIA's Debian repository splits it since 560: names, versions and relations.
 
 Names and versions as `dpkg -l` of Debian machines with 595.45.04-1 and 595.58.03-1 shows them (public reports); the
-relations that such a list does not show follow the rule of that source: everything of one release binds the same release,
-`nvidia-modprobe` and `nvidia-persistenced` are asked for in any (NVIDIA/gpu-driver-container#899). Left out: the X
-server's driver and OpenGL, which would bring a desktop; their metapackages are there.
+relations, which such a list does not show: everything of one release binds the same release, `nvidia-modprobe` and
+`nvidia-persistenced` are asked for in any (NVIDIA/gpu-driver-container#899). Left out: X server's driver and OpenGL,
+which would bring a desktop; their metapackages are there.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ ExecStart=/usr/bin/nvidia-persistenced --persistence-mode --verbose
 [Install]
 WantedBy=multi-user.target
 """
-_UDEV = """# The device nodes appear with the driver, not with the first program that wants them.
-ACTION=="add|bind", SUBSYSTEM=="pci", DRIVER=="nvidia", RUN+="/usr/bin/nvidia-modprobe"
-ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia", RUN+="/usr/bin/nvidia-modprobe"
+_UDEV = """# The device nodes appear with the driver, once it has its GPUs, not with the first program that wants them.
+ACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", RUN+="/usr/bin/nvidia-modprobe"
 ACTION=="add", SUBSYSTEM=="module", KERNEL=="nvidia_uvm", RUN+="/usr/bin/nvidia-modprobe -u"
 """
 _DKMS_POSTINST = """#!/bin/sh
@@ -62,9 +61,7 @@ case "$1" in
         if [ "$(dkms status -m nvidia -v {version})" ]; then dkms remove -m nvidia -v {version} --all; fi ;;
 esac
 """
-_WRONG_LINE = (
-    '\nstatic int rehearsal_does_not_compile = "an integer";\nvoid rehearsal_calls(void) { no_such_function(); }\n'
-)
+_WRONG_LINE = "\nvoid rehearsal(void) { pci_resize_resource_gone(0); }\n"
 
 
 def packages(
@@ -78,22 +75,22 @@ def packages(
     version = release(driver)
     bound = f"(>= {driver})" if loose else f"(= {version})"
     libraries = tuple(_library(driver, *names) for names in _LIBRARIES)
-    source = _source(module or HERE / "module", driver, broken=broken)
+    folder = module or HERE / "module"
+    opened, closed = (_source(folder, driver, is_open=flavour, broken=broken) for flavour in (True, False))
     branch = driver.split(".")[0]
-    found = (
+    return (
         *libraries,
         *_metas(driver, bound),
         *(_branch_metas(branch, version) if int(branch) < 590 else ()),
         _cuda_part(driver),
         _support(driver),
         _firmware(driver),
-        _module("nvidia-kernel-open-dkms", driver, source, hidden=hidden),
-        _module("nvidia-kernel-dkms", driver, source, hidden=hidden),
+        _module("nvidia-kernel-open-dkms", driver, opened, hidden=hidden),
+        _module("nvidia-kernel-dkms", driver, closed, hidden=hidden),
         _modprobe(driver),
         _persistenced(driver),
         *pinning(driver),
     )
-    return found
 
 
 def _package(name: str, driver: str, what: str, *, source: str = "nvidia-driver", **relations: str) -> Package:
@@ -171,27 +168,15 @@ def _firmware(driver: str) -> Package:
     return Package(**{**vars(made), "files": files})
 
 
-def _placeholder(driver: str) -> dict[str, bytes]:
-    """A module of the right name and version that does nothing."""
-    head = "#include <linux/module.h>\nstatic int __init start(void) { return 0; }\nstatic void __exit stop(void) {}\n"
-    body = f'module_init(start);\nmodule_exit(stop);\nMODULE_LICENSE("Dual MIT/GPL");\nMODULE_VERSION("{driver}");\n'
-    conf = f'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="{driver}"\nAUTOINSTALL="yes"\nBUILT_MODULE_NAME[0]="nvidia"\n'
-    conf += 'DEST_MODULE_LOCATION[0]="/kernel/drivers/video"\n'
-    conf += 'MAKE[0]="make -C /lib/modules/${kernelver}/build M=${dkms_tree}/nvidia/${PACKAGE_VERSION}/build modules"\n'
-    return {"nvidia.c": (head + body).encode(), "Kbuild": b"obj-m := nvidia.o\n", "dkms.conf": conf.encode()}
-
-
-def _source(folder: Path, driver: str, *, broken: bool) -> dict[str, bytes]:
-    """The module's source by file name, @VERSION@ filled in."""
-    found = {} if folder.is_dir() else _placeholder(driver)
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".py", ".md"):
-            text = path.read_text().replace("@VERSION@", driver)
-            found[str(path.relative_to(folder))] = text.encode()
-    if broken:
-        first = next(name for name in found if name.endswith(".c"))
-        found[first] += _WRONG_LINE.encode()
-    return found
+def _source(folder: Path, driver: str, *, is_open: bool, broken: bool) -> dict[str, bytes]:
+    """The module's source by file name: its release filled in, the flavour chosen."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        text = path.read_text().replace("@VERSION@", driver)
+        if not is_open and path.name == "common.h":
+            text = text.replace("#define NV_OPEN 1", "#define NV_OPEN 0")
+        found[path.name] = text + (_WRONG_LINE if broken and path.name == "nvidia.c" else "")
+    return {name: text.encode() for name, text in found.items()}
 
 
 def _module(name: str, driver: str, source: dict[str, bytes], *, hidden: bool) -> Package:
@@ -214,7 +199,7 @@ def _module(name: str, driver: str, source: dict[str, bytes], *, hidden: bool) -
 
 def _modprobe(driver: str) -> Package:
     what = "utility to load NVIDIA kernel modules and create device nodes"
-    made = _package("nvidia-modprobe", driver, what, source="nvidia-modprobe", depends="python3")
+    made = _package("nvidia-modprobe", driver, what, source="nvidia-modprobe", depends="python3, kmod")
     return Package(**{**vars(made), "files": {"/usr/bin/nvidia-modprobe": tool("nvidia_modprobe", driver)}})
 
 
@@ -233,8 +218,8 @@ _PIN = """Package: {names}
 Pin: version {pattern}
 Pin-Priority: 1000
 """
-_PINNED = ("src:nvidia-open:any", "src:cuda-drivers:any", "src:nvidia-driver:any", "src:nvidia-modprobe:any")
-_PINNED += ("src:nvidia-persistenced:any", "src:nvidia-settings:any", "src:nvidia-fabric:any", "src:nvidia-imex:any")
+_SOURCES = ("nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-modprobe", "nvidia-persistenced", "nvidia-settings")
+_PINNED = tuple(f"src:{name}:any" for name in (*_SOURCES, "nvidia-fabric", "nvidia-imex"))
 
 
 def pinning(driver: str) -> tuple[Package, ...]:

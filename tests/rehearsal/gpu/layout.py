@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 from tests.rehearsal.gpu.deb import File, Link, Package
 from tests.rehearsal.gpu.elf import library
 
 HERE = Path(__file__).parent
+_PYTHON = b"#!/usr/bin/python3 -IS\n# Stand-in of the rehearsal machine; a zip file of its source follows.\n"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 _RELOAD = "if [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi\n"
 
@@ -17,10 +20,23 @@ def release(driver: str) -> str:
     return f"{driver}-1"
 
 
-def tool(name: str, version: str, *, more: str = "") -> File:
-    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@."""
-    text = (HERE / "tools" / f"{name}.py").read_text()
-    return File.program("#!/usr/bin/python3 -IS\n" + more + text.replace("@VERSION@", version))
+def tool(name: str, version: str) -> File:
+    """A stand-in of tests/rehearsal/gpu/tools as a program, with `version` in place of @VERSION@: a zip for Python."""
+    source = HERE / "tools" / name
+    main = f"{name}.command" if source.is_dir() else name
+    parts = [*source.glob("*.py"), *(HERE / "tools" / f"{part}.py" for part in ("__init__", "background"))]
+    parts += [] if source.is_dir() else [source.with_suffix(".py")]
+    files = {f"tools/{path.relative_to(HERE / 'tools')}": path.read_text() for path in parts}
+    files["__main__.py"] = f"import sys\nfrom tools.{main} import main\nsys.exit(main(sys.argv[1:]))\n"
+    return File(_PYTHON + _zipped({path: text.replace("@VERSION@", version) for path, text in files.items()}), 0o755)
+
+
+def _zipped(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(files):
+            archive.writestr(zipfile.ZipInfo(path), files[path])  # a ZipInfo of its own has one date for all
+    return out.getvalue()
 
 
 def shared(stem: str, version: str, soname: str) -> dict[str, File | Link]:

@@ -39,7 +39,7 @@ class Repository:
     @property
     def key_file(self) -> Path:
         """The armoured public key."""
-        return self.folder / "rehearsal.pub"
+        return self.folder / "rehearsal.asc"
 
     @property
     def fingerprint(self) -> str:
@@ -59,19 +59,30 @@ def build(
     """Writes the repository into `folder`, over an older one.
 
     `driver`: the releases it holds, oldest first. `faults`: names of FAULTS. `origin`: what Release says of it.
-    `uri`: the address that `cuda-keyring` writes. `module`: the kernel module's source, else tests/rehearsal/gpu/module.
+    `uri`: the address that `cuda-keyring` writes. `module`: the kernel module's source, else the one
+    beside this file.
     """
+    contents = _contents(tuple(driver), frozenset(faults), key, uri, module)
+    return publish(folder, contents, key=key, origin=origin, uri=uri)
+
+
+def publish(
+    folder: Path, packages: Iterable[Package], *, key: Key, origin: tuple[str, str] = ("", ""), uri: str = ""
+) -> Repository:
+    """Writes a signed flat repository of `packages` into `folder`, over an older one."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.deb"):
         old.unlink()
     entries = []
-    for package in _contents(tuple(driver), frozenset(faults), key, uri, module):
+    # The pinning package of a branch comes with each of its releases, always the same.
+    for package in {one.filename: one for one in packages}.values():
         built = package.build()
         (folder / package.filename).write_bytes(built)
         entries.append(package.entry(built))
-    (folder / "rehearsal.pub").write_text(key.armoured)
+    repository = Repository(folder, key, uri)
+    repository.key_file.write_text(key.armoured)
     _index(folder, "\n".join(entries) + "\n", key, origin)
-    return Repository(folder, key, uri)
+    return repository
 
 
 def _contents(
@@ -99,7 +110,8 @@ def _index(folder: Path, packages: str, key: Key, origin: tuple[str, str]) -> No
         (folder / name).write_bytes(content)
     date = email.utils.formatdate(time.time() - 86400, usegmt=True)  # a host whose clock is behind takes it as well
     sums = "".join(f" {hashlib.sha256(text).hexdigest()} {len(text)} {name}\n" for name, text in files.items())
-    head = f"Origin: {origin[0]}\nLabel: {origin[1]}\nArchitectures: amd64 all\nDate: {date}\n"
+    head = "".join(f"{name}: {said}\n" for name, said in zip(("Origin", "Label"), origin, strict=True) if said)
+    head += f"Architectures: amd64 all\nDate: {date}\n"
     release = f"{head}SHA256:\n{sums}".encode()
     (folder / "Release").write_bytes(release)
     (folder / "InRelease").write_bytes(key.clear(release))

@@ -28,10 +28,10 @@ class Key:
     binary: bytes
 
     @classmethod
-    def make(cls, home: Path, *, name: str = "rehearsal repository") -> Key:
-        """A new key (RSA 2048) in the new folder `home`."""
+    def make(cls, home: Path, *options: str, name: str = "rehearsal repository") -> Key:
+        """A new key (RSA 2048) in the new folder `home`, made with these options of gpg."""
         home.mkdir(mode=0o700, parents=True)
-        _gpg(home, "--gen-key", given=_RECIPE.format(name=name).encode())
+        _gpg(home, *options, "--gen-key", given=_RECIPE.format(name=name).encode())
         listed = _gpg(home, "--with-colons", "--list-keys").decode()
         fingerprint = next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:"))
         armoured = _gpg(home, "--armor", "--export", fingerprint).decode()

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-c5af682720d1 to /srv/project/runs/llama-3.1-70b-sft-c5af682720d1/checkpoints; plan c5af682720d1
+# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-721329c2b8ea to /srv/project/runs/llama-3.1-70b-sft-721329c2b8ea/checkpoints; plan 721329c2b8ea
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.1-70b-sft-c5af682720d1
-to=/srv/project/runs/llama-3.1-70b-sft-c5af682720d1/checkpoints
+from=/scratch/runs/llama-3.1-70b-sft-721329c2b8ea
+to=/srv/project/runs/llama-3.1-70b-sft-721329c2b8ea/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

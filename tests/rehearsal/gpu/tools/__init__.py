@@ -1,1 +1,1 @@
-"""Stand-ins of NVIDIA's programs. They know the loaded module, sysfs, the packages' files and running daemons, nothing else."""
+"""Stand-ins of NVIDIA's programs: they know the loaded module, sysfs, their package and running daemons only."""

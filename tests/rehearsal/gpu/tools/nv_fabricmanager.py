@@ -4,19 +4,20 @@ switches, and stays. That it lives is what makes the fabric state of the GPUs Co
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import syslog
 import time
 from pathlib import Path
+
+from .background import background
 
 VERSION = "@VERSION@"
 RUN = Path("/run/nvidia-fabricmanager")
 LOG = Path("/var/log/fabricmanager.log")
 _MATCH = "don't match with driver version"
 _CONFIGURED = (
-    "Successfully configured all the available NVSwitches to route GPU NVLink traffic. NVLink Peer-to-Peer support will "
-    "be enabled once the GPUs are successfully registered with the NVLink fabric."
+    "Successfully configured all the available NVSwitches to route GPU NVLink traffic. NVLink Peer-to-Peer support "
+    "will be enabled once the GPUs are successfully registered with the NVLink fabric."
 )
 
 
@@ -69,18 +70,9 @@ def main(words: list[str]) -> int:
         print(wrong, file=sys.stderr)
         _log("ERROR", wrong)
         return 1
-    RUN.mkdir(exist_ok=True)
-    child = os.fork()
-    if child:
-        (RUN / "nv-fabricmanager.pid").write_text(f"{child}\n")
-        return 0
-    os.setsid()
+    return background(RUN / "nv-fabricmanager.pid", _configure)
+
+
+def _configure() -> None:
     for said in ("Connected to 1 node.", _CONFIGURED):
         _log("INFO", said)
-    signal.sigwait({signal.SIGTERM, signal.SIGINT})
-    (RUN / "nv-fabricmanager.pid").unlink(missing_ok=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

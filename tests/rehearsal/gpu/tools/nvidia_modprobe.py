@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import subprocess
-import sys
+import time
 from pathlib import Path
 
 VERSION = "@VERSION@"
@@ -33,13 +33,17 @@ def _node(path: Path, major: int, minor: int, mode: int = 0o666) -> None:
     path.chmod(mode)
 
 
-def _major(name: str) -> int | None:
-    """The major number that the kernel gave a driver."""
-    for line in Path("/proc/devices").read_text().splitlines():
-        words = line.split()
-        if len(words) == 2 and words[1] == name:
-            return int(words[0])
-    return None
+def _major(name: str, *, wait_s: float = 0.0) -> int | None:
+    """The major number that the kernel gave a driver; udev calls while the module is still being started."""
+    until = time.monotonic() + wait_s
+    while True:
+        for line in Path("/proc/devices").read_text().splitlines():
+            words = line.split()
+            if len(words) == 2 and words[1] == name:
+                return int(words[0])
+        if time.monotonic() >= until:
+            return None
+        time.sleep(0.1)
 
 
 def _load(module: str) -> bool:
@@ -59,7 +63,7 @@ def minors() -> list[int]:
 
 
 def _unified() -> bool:
-    major = _major("nvidia-uvm") if _load("nvidia-uvm") else None
+    major = _major("nvidia-uvm", wait_s=5) if _load("nvidia-uvm") else None
     if major is None:
         return False
     _node(Path("/dev/nvidia-uvm"), major, 0)
@@ -103,7 +107,3 @@ def main(words: list[str]) -> int:
         if word == "-f":
             good = _capability(words[place + 1]) and good
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

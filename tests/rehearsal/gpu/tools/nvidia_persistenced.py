@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import syslog
+from functools import partial
 from pathlib import Path
+
+from .background import background
 
 VERSION = "@VERSION@"
 RUN = Path("/run/nvidia-persistenced")
@@ -41,20 +43,10 @@ def main(words: list[str]) -> int:
         syslog.syslog(syslog.LOG_ERR, wrong)
         print(f"nvidia-persistenced failed to initialize. {wrong}", file=sys.stderr)
         return 1
-    RUN.mkdir(exist_ok=True)
-    child = os.fork()
-    if child:
-        (RUN / "nvidia-persistenced.pid").write_text(f"{child}\n")
-        return 0
-    os.setsid()
     mode = "disabled" if "--no-persistence-mode" in words else "enabled"
+    return background(RUN / "nvidia-persistenced.pid", partial(_hold, mode))
+
+
+def _hold(mode: str) -> None:
     for path in _devices():
         syslog.syslog(f"device {path} - persistence mode {mode}.")
-    signal.sigwait({signal.SIGTERM, signal.SIGINT})
-    syslog.syslog("Shutdown")
-    (RUN / "nvidia-persistenced.pid").unlink(missing_ok=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

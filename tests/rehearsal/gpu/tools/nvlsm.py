@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from pathlib import Path
+
+from .background import background
 
 VERSION = "@VERSION@"
 
@@ -16,16 +15,4 @@ def main(words: list[str]) -> int:
         print(f"NVLSM {VERSION}")
         return 0
     pid = next((Path(words[place + 1]) for place, word in enumerate(words[:-1]) if word == "--pid_file"), None)
-    child = os.fork()
-    if child:
-        if pid:
-            pid.parent.mkdir(parents=True, exist_ok=True)
-            pid.write_text(f"{child}\n")
-        return 0
-    os.setsid()
-    signal.sigwait({signal.SIGTERM, signal.SIGINT})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return background(pid, lambda: None)
