@@ -279,9 +279,10 @@ def test_the_way_back_takes_what_differs_and_removes_what_came_later() -> None:
     )
     assert way is not None
     assert (way.files, way.absent) == (("/k/nvidia-open.deb",), ("libnvidia-new",))
-    command = back.command(way)
-    assert "Dir::Etc::sourceparts=/dev/null" in command
-    assert command[-2:] == ["/k/nvidia-open.deb", "libnvidia-new-"]
+    remove, unpack = back.commands(way)
+    assert remove[-2:] == ["--remove", "libnvidia-new"]
+    assert unpack[-2:] == ["--unpack", "/k/nvidia-open.deb"]
+    assert {"dpkg"} == {remove[0], unpack[0]}  # apt would ask sources
     done = back.choose([kept.Kept("/k", A, tuple(old))], there(f"nvidia-open {A}-1", f"libcuda1 {A}-1", "curl 8-1"))
     assert done is not None
     assert back.sentences(done, A) == []

@@ -23,8 +23,8 @@ changed_packages: {description: whether packages change or would, type: bool, re
 actions: {description: what was done or would be done, type: list, elements: str, returned: success}
 """
 
-import os
 import time
+from collections.abc import Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_modules import files
@@ -81,28 +81,28 @@ def _go(module: AnsibleModule, host: Host, way: Way) -> None:
         lines = [f"nvidia_driver: {text}" for text in left]
         module.fail_json(msg="\n".join([*lines, "hint: no package was changed; systemctl status says more"]))
     leave.unload(host)
-    if any(name.isdigit() for name in os.listdir("/var/lib/dpkg/updates")):
-        module.run_command(["dpkg", "--set-selections"], data="", environ_update=_ENVIRONMENT)
-    rc, out, err = host.run(back.command(way))
-    if rc != 0:
-        module.fail_json(msg=f"nvidia_driver: going back to {way.kept.version} failed: {(err or out).strip()[-1500:]}")
-    _configure(module, host)
+    for command in back.commands(way):
+        _dpkg(module, host, command, way)
+    there = host.packages().values()
+    unpacked = [item.full for item in there if item.state in ("unpacked", "half-configured")]
+    if unpacked:
+        words = ["dpkg", "--no-triggers", "--force-confdef", "--force-confold", "--configure", *unpacked]
+        _dpkg(module, host, words, way)
     after = back.choose([way.kept], host.packages())
     if after and (after.files or after.absent):
-        module.fail_json(msg=f"nvidia_driver: apt reports success, yet: {'; '.join(back.sentences(after, '')[1:])}")
+        module.fail_json(msg=f"nvidia_driver: dpkg reports success, yet: {'; '.join(back.sentences(after, '')[1:])}")
 
 
-def _configure(module: AnsibleModule, host: Host) -> None:
+def _dpkg(module: AnsibleModule, host: Host, command: Sequence[str], way: Way) -> None:
+    """Runs dpkg, which itself does not wait for its lock."""
     end = time.monotonic() + module.params["lock_timeout_s"]
     while True:
-        there = host.packages().values()
-        names = [item.full for item in there if item.state in ("unpacked", "half-configured")]
-        words = ["dpkg", "--no-triggers", "--force-confdef", "--force-confold", "--configure", *names]
-        rc, out, err = host.run(words) if names else (0, "", "")
+        rc, out, err = host.run(command)
         if rc == 0:
             return
         if "lock" not in err or time.monotonic() > end:
-            module.fail_json(msg=f"dpkg --configure failed: {(err or out).strip()[-1500:]}")
+            said = (err or out).strip()[-1500:]
+            module.fail_json(msg=f"nvidia_driver: going back to {way.kept.version} failed: {said}")
         time.sleep(5)
 
 

@@ -49,14 +49,14 @@ def _there(name: str, item: Mapping[str, str], there: Mapping[str, Installed]) -
     return found is not None and found.whole and found.version == item["version"]
 
 
-def command(way: Way) -> list[str]:
-    """apt with the kept files and no source at all: the network is not asked."""
-    words = ["apt-get", "install", "--yes", "--no-install-recommends", "--allow-downgrades"]
-    words += ["--allow-change-held-packages", "-o", "DPkg::Lock::Timeout=600"]
-    words += ["-o", "Dir::Etc::sourcelist=/dev/null", "-o", "Dir::Etc::sourceparts=/dev/null"]
-    words += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
-    words += ["-o", "DPkg::NoTriggers=true", "-o", "DPkg::ConfigurePending=false"]
-    return [*words, *way.files, *(f"{name}-" for name in way.absent)]
+def commands(way: Way) -> list[list[str]]:
+    """dpkg with the kept files, for no source is asked; configuring them afterwards shows whether they fit together.
+
+    apt would refuse where a dpkg was cut off: it looks for what is half there in its sources, in vain.
+    """
+    words = ["dpkg", "--no-triggers", "--force-depends", "--force-confdef", "--force-confold"]
+    found = [[*words, "--remove", *way.absent]] if way.absent else []
+    return [*found, *([[*words, "--unpack", *way.files]] if way.files else [])]
 
 
 def sentences(way: Way, now: str) -> list[str]:
