@@ -19,6 +19,7 @@ from tests.gpu_texts import Cards
 from tests.unit.recordings import recorded
 
 RUNNING, NEXT = "6.1.0-28-amd64", "6.1.0-31-amd64"
+VENDOR = "https://developer.download.nvidia.com/compute/cuda/repos/"
 URI = "https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/"
 EL = "https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/"
 _OURS = "written in the layout of our own commands"
@@ -69,7 +70,7 @@ def planned(machine: Assembled, *, board: str = "none", rpm: bool = False) -> As
         fingerprints=(),
         only=(),
         never=(),
-        replaces=(),
+        replaces=(VENDOR,),
     )
     cuda = CudaConfig(
         packages=tuple(f"{name}={version}" if version else name for name, version in _CUDA.items()),

@@ -186,6 +186,12 @@ BEFORE = (
         "NVIDIA's source of another distribution",
         "B028",
         lambda: _second_entry(URI.replace("debian12", "ubuntu2404")),
+        {"gpu-source-system": ("cured", "ubuntu2404")},
+    ),
+    _before(
+        "a mirror of NVIDIA's source of another distribution",
+        "B028",
+        lambda: _second_entry("http://mirror.example/compute/cuda/repos/ubuntu2404/x86_64/"),
         {"gpu-source-system": ("", "ubuntu2404")},
     ),
     _before(
@@ -211,6 +217,16 @@ BEFORE = (
         _OURS,
         lambda: _no_repository(cards_before()).answered(
             "gpu-solution", "== simulated\nE: Unable to locate package nvidia-open\n== size\n== end\n", _OURS
+        ),
+        {"gpu-offers": ("later", "nvidia-open"), "gpu-solution": ("later", "not set up")},
+    ),
+    _before(
+        "the repository is written, its lists were not fetched yet",
+        _OURS,
+        lambda: (
+            _no_repository(cards_before())
+            .answered("source-entries", cards_before().evidence.results["source-entries"].stdout.decode(), _OURS)
+            .answered("gpu-solution", "== simulated\nE: Unable to locate package nvidia-open\n== size\n== end\n", _OURS)
         ),
         {"gpu-offers": ("later", "nvidia-open"), "gpu-solution": ("later", "not set up")},
     ),

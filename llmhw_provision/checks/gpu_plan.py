@@ -21,8 +21,13 @@ class Stack:
     cuda: CudaConfig | None
     nccl: NcclConfig | None
     repositories: tuple[str, ...]
+    replaced: tuple[str, ...]
     family: Literal["deb", "rpm"]
     packages: dict[str, str]
+
+    def sets_aside(self, uri: str) -> bool:
+        """Whether apply sets other entries for the source aside before it writes its own."""
+        return uri.rstrip("/") in self.repositories or uri.startswith(self.replaced)
 
     @property
     def hold(self) -> tuple[str, ...]:
@@ -44,6 +49,7 @@ def stack_of(host: HostPlan) -> Stack | None:
         cuda=roles.cuda,
         nccl=roles.nccl,
         repositories=tuple(item.uri.rstrip("/") for item in sources),
+        replaced=tuple(address for item in sources for address in item.replaces),
         family="deb" if driver.headers_prefix.startswith("linux-") else "rpm",
         packages={
             **{item.name: item.version for item in driver.packages},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from llmhw_provision.catalogue.software import software
 from llmhw_provision.checks.gpu_plan import Stack, stack, with_apt, with_stack
@@ -30,7 +31,7 @@ def entries(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     if not clash:
         return passed(f"{len(found)} sources", expected)
     text = listed({uri: f"keys differ in {', '.join(_files(group))}" for (uri, _), group in clash.items()})
-    if all(uri in stack(host).repositories for uri, _ in clash):
+    if all(stack(host).sets_aside(uri) for uri, _ in clash):
         return warned(text, expected, "cured")
     return failed(text, expected)
 
@@ -46,13 +47,14 @@ def slugs(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa:
     if name is None:
         raise ProbeError(f"{system.pretty_name} is not in the matrix")
     wanted = software().distros[name].slug
-    bad = {
-        entry.file: f"{match[1]} ({entry.uri})"
-        for entry in gpu_sources.entries(evidence)
-        if (match := _SLUG.search(entry.uri)) and match[1] != wanted
-    }
+    found = gpu_sources.entries(evidence)
+    bad = [entry for entry in found if (match := _SLUG.search(entry.uri)) and match[1] != wanted]
     expected = f"none but {wanted}"
-    return failed(listed(bad), expected) if bad else passed(expected, expected)
+    if not bad:
+        return passed(expected, expected)
+    text = listed({entry.file: entry.uri for entry in bad})
+    cured = all(stack(host).sets_aside(entry.uri) for entry in bad)
+    return warned(text, expected, "cured") if cured else failed(text, expected)
 
 
 def origins(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
@@ -92,14 +94,17 @@ def versions(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
         return failed(listed(lacking), expected)
     if not unknown:
         return passed(expected, expected)
-    if _set_up(planned, evidence):
+    if _set_up(planned, offers, evidence):
         return failed(f"no source knows {', '.join(unknown[:4])}", expected, "unknown")
     return warned(f"no source of today knows {', '.join(unknown[:4])}", expected, "later")
 
 
-def _set_up(planned: Stack, evidence: Evidence) -> bool:
-    """Whether the planned repositories are on the host already."""
-    return set(planned.repositories) <= {entry.uri for entry in gpu_sources.entries(evidence)}
+def _set_up(planned: Stack, offers: Mapping[str, gpu_sources.Offer], evidence: Evidence) -> bool:
+    """Whether the planned repositories are on the host already, and their lists were fetched."""
+    there = {entry.uri for entry in gpu_sources.entries(evidence)}
+    return set(planned.repositories) <= there and any(
+        name in offers for name, wanted in planned.packages.items() if wanted
+    )
 
 
 def solution(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
@@ -108,7 +113,7 @@ def solution(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
     expected = f"driver {planned.driver.version} and nothing else"
     if found.error:
         known = gpu_sources.offers(evidence)
-        if any(name not in known for name in planned.packages) and not _set_up(planned, evidence):
+        if any(name not in known for name in planned.packages) and not _set_up(planned, known, evidence):
             return warned("cannot be asked yet: the repository is not set up", expected, "later")
         return failed(found.error, expected, "refused")
     other = {

@@ -56,7 +56,7 @@ def _cured(host: HostPlan, source: packages.Source) -> bool:
     """Whether apt refuses all lists for two keys of a source that apply sets up: the role sets the others aside."""
     match = re.search(r"Conflicting values set for option Signed-By regarding source (\S+)", source.reason)
     stack = stack_of(host)
-    return bool(match and stack and match[1].rstrip("/") in stack.repositories)
+    return bool(match and stack and stack.sets_aside(match[1]))
 
 
 def _other_way(host: HostPlan) -> bool:

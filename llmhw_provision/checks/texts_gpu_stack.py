@@ -110,6 +110,10 @@ _SOURCES: dict[str, Words] = {
             "the source of another distribution was added; apt 3 also refuses the older ones' key",
             "remove that file; apply adds the right source",
         ),
+        cured=(
+            "the source of another distribution was added by hand, or left by an upgrade of the system",
+            "nothing: apply sets that file aside",
+        ),
     ),
     **family(
         "gpu-origins",

@@ -14,6 +14,7 @@ PATTERNS = (
     *("libcublas*", "libcudart*", "libcudla*", "libcudnn*", "libcufft*", "libcufile*", "libcurand*", "libcusolver*"),
     *("libcusparse*", "libnvjpeg*", "libnvjitlink*", "libnvfatbin*", "libnvvm*"),
     *("cudnn*", "nsight-*", "xserver-xorg-video-nvidia*", "firmware-nvidia*", "kmod-nvidia*"),
+    *("libcudadebugger*", "libnvoptix*", "libxnvctrl*"),
 )
 _QUOTED = " ".join(f"'{pattern}'" for pattern in PATTERNS)
 _ASK = f"""echo "== packages"
@@ -28,7 +29,8 @@ echo "== end\""""
 _BLACK = re.compile(r'^Unattended-Upgrade::Package-Blacklist(?:::[^ ]*)? "(.*)";$')
 _DRIVER_LIKE = re.compile(r"^[0-9]{3}\.[0-9]{2,3}(\.[0-9]{2})?$")  # 580.95.05, 580.126.09; CUDA is 13.0.88, NCCL 2.30.7
 _DRIVER_NAMES = re.compile(
-    r"^(lib)?nvidia-|^libcuda1|^libnvcuvid|^cuda-drivers|^kmod-nvidia|^firmware-nvidia|^xserver-"
+    r"^(lib)?nvidia-|^libcuda1|^libcudadebugger|^libnvcuvid|^libnvoptix|^libnvsdm|^libxnvctrl|^cuda-drivers|^kmod-nvidia"
+    r"|^firmware-nvidia|^xserver-xorg-video-nvidia"
 )
 _APART = re.compile(r"^(nvidia-(persistenced|settings|modprobe|xconfig|driver-pinning.*)|libxnvctrl.*)$")
 

@@ -89,6 +89,7 @@ _SOURCES: dict[str, Words] = {
         "gpu-source-system",
         "NVIDIA 的源属于本系统",
         usual=("添加了其他发行版的源；apt 3 还会拒绝旧源的密钥", "删除该文件；apply 会添加正确的源"),
+        cured=("其他发行版的源是人工添加的，或系统升级后遗留的", "无需处理：apply 会把该文件移开"),
     ),
     **family(
         "gpu-origins",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,17 @@ def test_packages_by_state_hold_and_version() -> None:
     assert found.unattended == ("nvidia-",)
     assert gpu_packages.same("580.126.09", "3:580.126.09-1.el9")
     assert not gpu_packages.same("580.126", "580.126.09-1")
-    assert not gpu_packages.is_driver("nvidia-container-toolkit", "1.19.1-1")
+    for name in ("libcudadebugger1", "firmware-nvidia-gsp", "libnvsdm", "nvidia-kernel-open-dkms", "cuda-drivers"):
+        assert gpu_packages.is_driver(name, "580.126.09-1")
+        assert any(fnmatchcase(name, pattern) for pattern in gpu_packages.PATTERNS)
+    for name, version in (
+        ("nvidia-container-toolkit", "1.19.1-1"),
+        ("libcups2", "580.1-1"),
+        ("cuda-nvcc-13-0", "13.0.88"),
+    ):
+        assert not gpu_packages.is_driver(name, version)
+    for name in ("libcups2", "libcurl4", "libnvme1"):
+        assert not any(fnmatchcase(name, pattern) for pattern in gpu_packages.PATTERNS)
     with pytest.raises(ProbeError, match="could not read apt-config"):
         gpu_packages.parse(raw.replace(b"Unattended-Upgrade::Package-Blacklist::", b"E: "))
 
