@@ -89,6 +89,10 @@ PROOFS = {
             *_REHEARSAL,
         ),
     ),
+    "gpu-board": Proof(
+        tests=("tests/rehearsal/test_gpu_board.py",),
+        covers=("tests/rehearsal/gpu/hardware", "tests/rehearsal/gpu/module", *_REHEARSAL),
+    ),
     "python-env": Proof(
         tests=("tests/roles/test_python_env_locks.py",),
         covers=(
