@@ -15,6 +15,7 @@ from llmhw_provision.checks.texts_gpu import GPU
 from llmhw_provision.checks.texts_python import PYTHON
 from llmhw_provision.checks.texts_services import SERVICES
 from llmhw_provision.checks.texts_storage import STORAGE
+from llmhw_provision.checks.texts_throughput import THROUGHPUT
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Text:
     next_step: str
 
 
-_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES, PYTHON)
+_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES, PYTHON, THROUGHPUT)
 TEXTS: dict[str, Text] = {
     **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(
