@@ -87,7 +87,7 @@ def _watch(children: list[Child], quiet: float, until: float) -> str:
         now = time.monotonic()
         silent = [child for child in children if child.process.poll() is None and now - child.heard() > quiet]
         if silent:
-            more = f", as do {len(silent) - 1} more" if len(silent) > 1 else ""
+            more = f", nor from {len(silent) - 1} more" if len(silent) > 1 else ""
             return f"{silent[0].why()}: nothing heard for {quiet:.0f} s{more}"
         if now > until:
             running = next(child for child in children if child.process.returncode is None)

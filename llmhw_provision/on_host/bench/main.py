@@ -37,7 +37,10 @@ def main(words: list[str]) -> int:
 
 
 def measure(request: dict[str, Any], steps: Path) -> dict[str, Any]:
-    """The document; a part that fails is a line in `errors`, and the other parts are measured all the same."""
+    """The document; a part that fails is a line in `errors`, and the other parts are measured all the same.
+
+    Without `copy` in the request only collectives are measured.
+    """
     found: dict[str, Any] = {
         "format": FORMAT,
         "device": request["device"],
@@ -48,9 +51,9 @@ def measure(request: dict[str, Any], steps: Path) -> dict[str, Any]:
         part = _Part(request, Path(name), steps, found)
         if _surveyed(part):
             gpus = len(found["gpus"])
-            for index in range(gpus):
+            for index in range(gpus if "copy" in request else 0):
                 part.alone(f"GPU{index}", {"stage": "gpu", "gpu": index})
-            if gpus > 1 and request["device"] == "cuda":
+            if gpus > 1 and request["device"] == "cuda" and "copy" in request:
                 part.alone("pairs", {"stage": "pairs", "gpus": gpus})
             for run in request["runs"]:
                 if run["ranks"] > gpus:
@@ -69,7 +72,11 @@ class _Part:
 
     def run(self, requests: dict[str, dict[str, Any]], env: dict[str, str]) -> list[list[dict[str, Any]]]:
         """What the processes said; why they ended early stands in `errors`."""
-        self.steps.write_text(f"{', '.join(requests) if len(requests) < 3 else f'{len(requests)} ranks'}\n")
+        names = ", ".join(requests) if len(requests) < 3 else f"{len(requests)} ranks"
+        if time.monotonic() > self.until:
+            self.found["errors"].append(f"{names}: not begun, the time for all measurements is over")
+            return [[] for _ in requests]
+        self.steps.write_text(f"{names}\n", encoding="utf-8")
         quiet = float(self.request["quiet_seconds"])
         said, why = together(requests, self.folder, env={**_ENV, **env}, quiet=quiet, until=self.until)
         if why:

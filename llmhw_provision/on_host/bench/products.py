@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -74,20 +74,19 @@ def can(device: Device, dtype: str) -> str:
     return ""
 
 
-def all_of(device: Device, request: dict[str, Any]) -> list[dict[str, Any]]:
+def all_of(device: Device, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Rows of each kind asked for; `unsupported` where the device has no such products."""
-    found: list[dict[str, Any]] = []
     for dtype, wanted in request["products"].items():
         reason = can(device, dtype)
         if reason:
-            found.append({"gpu": device.index, "dtype": dtype, "unsupported": reason})
+            yield {"gpu": device.index, "dtype": dtype, "unsupported": reason}
             continue
         fixed = [(int(m), int(n), int(k)) for m, n, k in wanted["fixed"]]
         tuned = [(int(m), int(n), int(k)) for m, n, k in wanted["tuned"]]
-        found += [{**measured(device, dtype, shape, request), "kind": "fixed"} for shape in fixed]
+        for shape in fixed:
+            yield {**measured(device, dtype, shape, request), "kind": "fixed"}
         if tuned:
-            found.append({**measured(device, dtype, best(device, dtype, tuned), request), "kind": "tuned"})
-    return found
+            yield {**measured(device, dtype, best(device, dtype, tuned), request), "kind": "tuned"}
 
 
 def checksum(device: Device, request: dict[str, Any]) -> dict[str, Any]:
