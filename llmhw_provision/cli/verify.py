@@ -14,6 +14,7 @@ import click
 from llmhw_provision import evidence_archive
 from llmhw_provision.checks.collecting import unanswered
 from llmhw_provision.checks.identity import planned_host
+from llmhw_provision.checks.measuring import measure
 from llmhw_provision.checks.model import Level
 from llmhw_provision.checks.session import Session, run
 from llmhw_provision.checks.table import commands
@@ -28,7 +29,6 @@ from llmhw_provision.report.build import build_report
 from llmhw_provision.report.folder import write_report
 from llmhw_provision.report.text import render_text
 from llmhw_provision.run.folder import create
-from llmhw_provision.run.measure import measure
 from llmhw_provision.site import Site
 
 

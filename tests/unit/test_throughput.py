@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmhw_provision.checks import table, throughput
+from llmhw_provision.checks.measuring import hosts_of, measure
 from llmhw_provision.checks.texts import TEXTS
 from llmhw_provision.errors import ProvisionError
 from llmhw_provision.evidence import Command, Evidence, Result
@@ -25,7 +26,6 @@ from llmhw_provision.on_host.bench import formulas
 from llmhw_provision.plan.model import HostPlan, Plan
 from llmhw_provision.probes import throughput as probe
 from llmhw_provision.report import chinese
-from llmhw_provision.run.measure import hosts_of, measure
 from tests.unit import benches
 from tests.unit.recordings import plan as recorded_plan
 
