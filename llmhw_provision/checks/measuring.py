@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from llmhw_provision.checks import throughput
+from llmhw_provision.checks.throughput_request import python_of, request, with_bench
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.probes import throughput as probe
@@ -17,24 +18,16 @@ _PAUSE_S = 10
 _SILENT = 6  # questions in a row that a host may leave without an answer
 
 
-def hosts_of(plan: Plan) -> tuple[str, ...]:
-    """The hosts whose GPUs are measured."""
-    return tuple(host.name for host in plan.hosts if throughput.with_bench(host))
+def measure(plan: Plan, ask: Ask, say: Say, *, pause: Callable[[float], None] = time.sleep) -> frozenset[str]:
+    """The hosts on which the measurement was run to its end; their results lie on them.
 
-
-def measure(plan: Plan, ask: Ask, say: Say, *, pause: Callable[[float], None] = time.sleep) -> None:
-    """Runs the measurement on each host that has one and returns when all have ended; the results stay on the hosts.
-
-    What cannot be started or no longer answers is said and left: its checks then find no result. An interruption ends
-    what runs.
+    What cannot be started or no longer answers is said and left. An interruption ends what runs.
     """
     starts = {
-        host.name: (probe.start_command(throughput.python_of(host), throughput.request(host)),)
-        for host in plan.hosts
-        if throughput.with_bench(host)
+        host.name: (probe.start_command(python_of(host), request(host)),) for host in plan.hosts if with_bench(host)
     }
     if not starts:
-        return
+        return frozenset()
     say(f"measuring the GPUs of {', '.join(starts)}: takes minutes, and needs them alone")
     running = set(starts)
     try:
@@ -43,15 +36,28 @@ def measure(plan: Plan, ask: Ask, say: Say, *, pause: Callable[[float], None] = 
             if why:
                 say(f"warning: {_of(name, why)}: nothing is measured")
                 running.discard(name)
-        _wait(running, ask, say, pause)
+        done = _wait(running, ask, say, pause)
     except BaseException:
         if running:
             ask(dict.fromkeys(sorted(running), (probe.END,)))
         raise
+    return frozenset(done)
 
 
-def _wait(running: set[str], ask: Ask, say: Say, pause: Callable[[float], None]) -> None:
+def without_old(found: Mapping[str, Evidence], done: frozenset[str]) -> dict[str, Evidence]:
+    """The evidence of a reading, less the results of earlier measurements on hosts where none was run just now."""
+    return {
+        name: replace(evidence, results={key: said for key, said in evidence.results.items() if key != probe.KEY})
+        if name not in done
+        else evidence
+        for name, evidence in found.items()
+    }
+
+
+def _wait(running: set[str], ask: Ask, say: Say, pause: Callable[[float], None]) -> set[str]:
+    """The hosts that came to an end; `running` is empty then."""
     steps: dict[str, str] = {}
+    done: set[str] = set()
     silent = dict.fromkeys(running, 0)
     while running:
         pause(_PAUSE_S)
@@ -70,6 +76,8 @@ def _wait(running: set[str], ask: Ask, say: Say, pause: Callable[[float], None])
                 say(f"  {name}  measuring: {step}")
             if not active:
                 running.discard(name)
+                done.add(name)
+    return done
 
 
 def _of(name: str, why: str) -> str:

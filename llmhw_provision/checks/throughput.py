@@ -6,28 +6,21 @@ same NCCL; for nvbandwidth and p2pBandwidthLatencyTest torch's copies, which use
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
 
 from llmhw_provision.checks.gpu_views import gpus_of, judged, listed, planned
 from llmhw_provision.checks.model import Check, Level, Outcome, failed, passed, warned
+from llmhw_provision.checks.throughput_request import COLLECTIVES, size_of, with_bench
 from llmhw_provision.checks.views import NotThere
 from llmhw_provision.evidence import Command, Evidence
+from llmhw_provision.on_host.bench import formulas
 from llmhw_provision.plan.model import HostPlan, Threshold
 from llmhw_provision.probes import throughput
 from llmhw_provision.probes.reading import ProbeError
-from llmhw_provision.probes.throughput import Measured
+from llmhw_provision.probes.throughput import Measured, moment
 
-# limit: which run, which collective
-COLLECTIVES = {
-    "nccl_tests.all_reduce_busbw": ("all", "all_reduce"),
-    "nccl_tests.all_reduce_ring_busbw": ("ring", "all_reduce"),
-    "nccl_tests.all_reduce_4_gpus_busbw": ("4_gpus", "all_reduce"),
-    "nccl_tests.all_gather_busbw": ("all", "all_gather"),
-    "nccl_tests.reduce_scatter_busbw": ("all", "reduce_scatter"),
-}
 COPIES = {
     "nvbandwidth.host_to_device": "host_to_device",
     "nvbandwidth.device_to_host": "device_to_host",
@@ -42,83 +35,13 @@ PRODUCTS = {
 }
 BEHIND = "matmul.bf16_behind_best"
 _MIB, _GIB = 1 << 20, 1 << 30
-_SWEEP = (64 * _MIB, _GIB)  # measured beside the judged size
 _AS_RING = 1.05  # all_reduce no faster than this times the ring's speed: NVLS is not engaged
-_SIDE = 8192
-# best shapes (m, n, k) that stas00/ml-engineering found on A100, H100, H200, B200 and GH200, and two plain ones
-_BF16 = (
-    *((1024, 10240, 5120), (2048, 2048, 13312), (1792, 16128, 3072), (4096, 9728, 2048), (2048, 5120, 6144)),
-    *((16384, 8192, 1280), (4096, 4096, 4096), (_SIDE, _SIDE, _SIDE)),
-)
-_FP8 = ((1024, 9216, 14336), (1280, 4096, 12032), (15360, 4096, 3072), (3072, 6144, 7168), (_SIDE, _SIDE, _SIDE))
-_SECONDS, _QUIET_S = 1500, 180
-
-
-def with_bench(host: HostPlan) -> tuple[str, ...]:
-    """One subject where GPUs, their driver and an environment with torch for them are planned; MIG is not measured."""
-    gpus = gpus_of(host)
-    can = gpus is not None and gpus.driver is not None and not gpus.mig and not host.rehearsal
-    return ("",) if can and python_of(host) else ()
-
-
-def python_of(host: HostPlan) -> str:
-    """The interpreter of the first planned environment with torch for CUDA; empty when there is none."""
-    config = host.roles.python_env
-    for item in config.environments if config else ():
-        if config and item.cuda and "torch" in item.imports:
-            return f"{config.root}/envs/{item.name}/bin/python"
-    return ""
-
-
-def request(host: HostPlan) -> dict[str, Any]:
-    """What is measured on the host: the sizes that its limits speak of, and a sweep below them."""
-    count, limits = planned(host).count, {item.metric: item for item in host.thresholds}
-    runs = []
-    for label, ranks, env in (
-        ("all", count, {}),
-        ("ring", count, {"NCCL_NVLS_ENABLE": "0"}),
-        ("4_gpus", 4, {}),
-    ):
-        names = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all") if label == "all" else ("all_reduce",)
-        judged_sizes = {
-            name: size_of(limits[metric])
-            for metric, (run, name) in COLLECTIVES.items()
-            if run == label and metric in limits
-        }
-        if label != "all" and not judged_sizes:
-            continue
-        sweep = _SWEEP if label == "all" else ()
-        operations = [
-            [name, nbytes]
-            for name in names
-            for nbytes in sorted({*sweep, *([judged_sizes[name]] if name in judged_sizes else [])})
-        ]
-        runs.append({"label": label, "ranks": ranks, "env": env, "operations": operations})
-    return {
-        "device": "cuda",
-        "runs": runs if count > 1 else [],
-        "seconds": _SECONDS,
-        "quiet_seconds": _QUIET_S,
-        "collective": {"warm": 5, "iterations": 20},
-        "copy": {"bytes": 512 * _MIB, "iterations": 16},
-        "product": {"warm": 50, "iterations": 100},
-        "products": {
-            "bf16": {"fixed": [[_SIDE] * 3], "tuned": [list(shape) for shape in _BF16]},
-            "fp8": {"fixed": [], "tuned": [list(shape) for shape in _FP8]},
-        },
-        "sum": {"side": _SIDE, "rounds": 8, "repeats": 4},
-    }
-
-
-def size_of(limit: Threshold) -> int:
-    """Bytes of the collective that a limit of the plan was measured with; its method names them."""
-    named = re.search(r"\b(\d+) GiB\b", limit.method)
-    return int(named[1]) * _GIB if named else _GIB
+_DAY = timedelta(days=1)
 
 
 def complete(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """Every part of the measurement came to its end, on every planned GPU."""
-    found, count = throughput.measured(evidence), planned(host).count
+    found, count = _measured(evidence), planned(host).count
     expected = f"every part measured on {count} GPUs"
     taken = [text for text in found.errors if "taken by others" in text]
     if taken:
@@ -136,25 +59,21 @@ def complete(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # no
 
 def values(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """Every value of every collective is right, and what was copied between GPUs is what arrived."""
-    found, wanted = throughput.measured(evidence), planned(host).count
+    found, wanted = _measured(evidence), planned(host).count
     bad = {
         f"{one.name} ({one.run}, {_size(one.bytes)})": f"{one.wrong} wrong" for one in found.collectives if one.wrong
     }
     bad |= {f"GPU{one.first} to GPU{one.second}": "other bytes arrived" for one in found.pairs if not one.equal}
     done = {one.name for one in found.collectives if one.run == "all"}
-    if not bad and (done != set(_names()) or len(found.pairs) != wanted * (wanted - 1)):
+    if not bad and (done != set(formulas.COLLECTIVES) or len(found.pairs) != wanted * (wanted - 1)):
         raise NotThere(_missing(found))
     count = len(found.collectives)
     return judged(bad, f"{count} collectives and {len(found.pairs)} copies right", "no wrong value")
 
 
-def _names() -> tuple[str, ...]:
-    return ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-
-
 def sums(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001
     """The same seeded computation ends the same on every GPU, and each time."""
-    found, wanted = throughput.measured(evidence), planned(host).count
+    found, wanted = _measured(evidence), planned(host).count
     expected = "one checksum on every GPU, each time"
     shaky = {f"GPU{one.gpu}": "another result each time" for one in found.sums if not one.stable}
     if shaky:
@@ -170,7 +89,7 @@ def sums(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: 
 
 def collectives(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Bus bandwidth of one collective at the size that the limit speaks of, never the average of a sweep."""
-    limit, found = _limit(host, subject), throughput.measured(evidence)
+    limit, found = _limit(host, subject), _measured(evidence)
     run, name = COLLECTIVES[subject]
     speed = {(one.run, one.name, one.asked): one for one in found.collectives}
     one = speed.get((run, name, size_of(limit)))
@@ -184,7 +103,7 @@ def collectives(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 
 def copies(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """Copies to and from the host, within and between GPUs, and the PCIe link while they run."""
-    limit, found, wanted = _limit(host, subject), throughput.measured(evidence), planned(host)
+    limit, found, wanted = _limit(host, subject), _measured(evidence), planned(host)
     if subject in PAIRS:
         return _held(_pairs(found, subject, wanted.count, best=wanted.nvlink == "pairs"), limit, variant="pairs")
     if subject == GENERATION:
@@ -214,7 +133,7 @@ def _pairs(found: Measured, subject: str, count: int, *, best: bool) -> dict[str
 
 def products(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
     """TFLOP/s of products on each GPU, or how far the slowest GPU is behind the fastest."""
-    limit, found = _limit(host, subject), throughput.measured(evidence)
+    limit, found = _limit(host, subject), _measured(evidence)
     dtype, kind = PRODUCTS.get(subject, ("bf16", "fixed"))
     seen = {f"GPU{one.gpu}": one for one in found.products if (one.dtype, one.kind) == (dtype, kind)}
     if len(seen) != planned(host).count:
@@ -262,6 +181,14 @@ def _held(
     return passed(f"{span} {limit.unit}, {len(seen)} measured", expected)
 
 
+def _measured(evidence: Evidence) -> Measured:
+    """What the measurement found; raises ProbeError when it is of another day than the reading."""
+    found = throughput.measured(evidence)
+    if evidence.read_at and abs(moment(evidence.read_at) - moment(found.began)) > _DAY:
+        raise ProbeError(f"measured at {found.began}, read at {evidence.read_at}: more than a day lies between")
+    return found
+
+
 def _missing(found: Measured, word: str = "") -> str:
     """Why a figure is not there."""
     left = next((f"{one.what}: {one.why}" for one in found.left if word and word in one.what), "")
@@ -297,13 +224,8 @@ def _products(host: HostPlan) -> tuple[str, ...]:
 
 
 def _several(host: HostPlan) -> tuple[str, ...]:
-    return with_bench(host) if planned_count(host) > 1 else ()
-
-
-def planned_count(host: HostPlan) -> int:
-    """How many GPUs are planned."""
     gpus = gpus_of(host)
-    return gpus.count if gpus else 0
+    return with_bench(host) if gpus and gpus.count > 1 else ()
 
 
 def commands(host: HostPlan, level: Level) -> tuple[Command, ...]:

@@ -14,7 +14,7 @@ import click
 from llmhw_provision import evidence_archive
 from llmhw_provision.checks.collecting import unanswered
 from llmhw_provision.checks.identity import planned_host
-from llmhw_provision.checks.measuring import measure
+from llmhw_provision.checks.measuring import measure, without_old
 from llmhw_provision.checks.model import Level
 from llmhw_provision.checks.session import Session, run
 from llmhw_provision.checks.table import commands
@@ -66,13 +66,14 @@ def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str,
         click.echo(line, err=True)
     site = None if recorded else read(folder / "site.yaml", Site)
     started = time.monotonic()
+    done: frozenset[str] = frozenset()
     if site and asked == "standard":
-        measure(plan, lambda wanted: read_site(site, folder, wanted, password=password), _say)
+        done = measure(plan, lambda wanted: read_site(site, folder, wanted, password=password), _say)
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
     out = create(folder / "runs", verb="verify").path
 
     def reader() -> Mapping[str, Evidence]:
-        found = _read(plan, site, folder, asked, password) if site else replayed
+        found = without_old(_read(plan, site, folder, asked, password), done) if site else replayed
         for name, evidence in found.items():
             save(evidence, out / "evidence" / f"{name}.json")
         return found

@@ -11,6 +11,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,14 @@ def parse(raw: bytes) -> Measured:
         left=tuple(left),
         errors=tuple(errors),
     )
+
+
+def moment(text: str) -> datetime:
+    """A time such as 2026-11-30T22:00:00Z."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        raise unreadable(_TOOL, text, "not a time") from None
 
 
 def measured(evidence: Evidence) -> Measured:

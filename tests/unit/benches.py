@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from llmhw_provision.checks import throughput
+from llmhw_provision.checks.gpu_views import planned
+from llmhw_provision.checks.throughput_request import request
 from llmhw_provision.evidence import Evidence, Result
 from llmhw_provision.expected import Expected, ExpectedGpus
 from llmhw_provision.on_host.bench import formulas
@@ -84,7 +85,7 @@ def row(run: str, name: str, ranks: int, asked: int, busbw: float) -> dict[str, 
 
 def healthy(host: HostPlan) -> dict[str, Any]:
     """What the request for this host would give on a healthy machine."""
-    asked, gpus = throughput.request(host), range(throughput.planned(host).count)
+    asked, gpus = request(host), range(planned(host).count)
     load = {"sm_mhz": 1755, "power_w": 690.0, "pcie_generation": 5}
     collectives = [
         row(run["label"], name, run["ranks"], nbytes, SPEED[name] if run["label"] == "all" else 366.0)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
-import stat
-import subprocess
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from io import BytesIO
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,16 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmhw_provision.checks import table, throughput
-from llmhw_provision.checks.measuring import hosts_of, measure
 from llmhw_provision.checks.texts import TEXTS
+from llmhw_provision.checks.throughput_request import request
 from llmhw_provision.errors import ProvisionError
-from llmhw_provision.evidence import Command, Evidence, Result
 from llmhw_provision.on_host.bench import formulas
-from llmhw_provision.plan.model import HostPlan, Plan
+from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import throughput as probe
 from llmhw_provision.report import chinese
 from tests.unit import benches
-from tests.unit.recordings import plan as recorded_plan
 
 GIB = 1 << 30
 
@@ -284,7 +276,7 @@ def test_quick_measures_nothing() -> None:
 
 
 def test_the_request_asks_for_the_sizes_of_the_limits() -> None:
-    asked = throughput.request(HOST)
+    asked = request(HOST)
     runs = {run["label"]: run for run in asked["runs"]}
     assert ["all_reduce", 8 * GIB] in runs["all"]["operations"]
     assert ["reduce_scatter", 16 * GIB] in runs["all"]["operations"]
@@ -292,7 +284,7 @@ def test_the_request_asks_for_the_sizes_of_the_limits() -> None:
         "label": "ring", "ranks": 8, "env": {"NCCL_NVLS_ENABLE": "0"}, "operations": [["all_reduce", 16 * GIB]],
     }  # fmt: skip
     assert runs["4_gpus"]["ranks"] == 4
-    single = throughput.request(benches.plan(benches.BOARD.model_copy(update={"count": 1, "nvlink": "none"})))
+    single = request(benches.plan(benches.BOARD.model_copy(update={"count": 1, "nvlink": "none"})))
     assert single["runs"] == []
 
 
@@ -334,120 +326,8 @@ def test_cut_output_is_an_error_and_overwritten_output_that_or_a_document(at: in
         probe.parse(RAW[:at] + new + RAW[at + len(new) :])
 
 
-def test_the_program_is_the_same_each_time_and_small_enough_to_travel() -> None:
-    first = probe.program()
-    assert first == probe.program()
-    assert len(first) < 40_000  # twice in base64 it is part of one command line, of 128 KiB at most
-    names = zipfile.ZipFile(BytesIO(first)).namelist()
-    assert "__main__.py" in names
-    assert "bench/main.py" in names
-
-
-def started(tmp_path: Path, *, active: bool = False, python: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs the line that starts the program, with stand-ins for systemd and a folder of the test's own."""
-    tools = tmp_path / "bin"
-    tools.mkdir(exist_ok=True)
-    for name, body in (
-        ("systemctl", f"exit {0 if active else 3}"),
-        ("systemd-run", 'printf "%s\\n" "$@" > "$(dirname "$0")/../asked"'),
-        ("python", "exit 0"),
-    ):
-        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tools / name).chmod(0o755)
-    command = probe.start_command(str(tools / ("python" if python else "none")), {"seconds": 100})
-    folder = tmp_path / "bench"
-    words = [word.replace("/run/llmhw/bench", str(folder)) for word in command.argv]
-    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
-    return subprocess.run(words, capture_output=True, text=True, env=env, check=False)
-
-
-def test_it_is_started_in_a_unit_of_its_own_that_ends_by_itself(tmp_path: Path) -> None:
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench/result.json").write_text("old")
-    assert started(tmp_path).returncode == 0
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert "--unit=llmhw-bench.service" in asked
-    assert "RuntimeMaxSec=160" in asked
-    assert asked[-5:] == [
-        "-I", "-B", str(tmp_path / "bench/bench.pyz"), str(tmp_path / "bench/result.json"), '{"seconds":100}',
-    ]  # fmt: skip
-    assert (tmp_path / "bench/bench.pyz").read_bytes() == probe.program()
-    assert not (tmp_path / "bench/result.json").exists()
-    assert stat.S_IMODE((tmp_path / "bench").stat().st_mode) == 0o700
-
-
-def test_one_at_a_time_and_never_without_the_environment(tmp_path: Path) -> None:
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench/result.json").write_text("old")
-    busy = started(tmp_path, active=True)
-    assert (busy.returncode, busy.stderr) == (1, "a measurement is running already\n")
-    assert (tmp_path / "bench/result.json").exists()
-    absent = started(tmp_path, python=False)
-    assert absent.returncode == 1
-    assert absent.stderr == f"{tmp_path}/bin/none is not there\n"
-    assert not (tmp_path / "bench/result.json").exists()
-
-
-class Hosts:
-    """Answers in order, by host; the last one again and again."""
-
-    def __init__(self, **answers: list[Result | str]) -> None:
-        self.answers, self.asked = answers, []  # type: ignore[var-annotated]
-
-    def __call__(self, wanted: Mapping[str, Sequence[Command]]) -> dict[str, Evidence]:
-        found = {}
-        for name, (command,) in wanted.items():
-            self.asked.append((name, command.key))
-            answers = self.answers[name]
-            answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            if isinstance(answer, str):
-                found[name] = Evidence(name, "machine", {}, problem=answer)
-            else:
-                found[name] = Evidence(name, "machine", {command.key: answer})
-        return found
-
-
-def said(text: str, rc: int = 0, stderr: str = "") -> Result:
-    return Result(rc, text.encode(), stderr.encode(), 1.0, ("sh",))
-
-
-def site_of(*names: str) -> Plan:
-    one = recorded_plan()
-    return one.model_copy(update={"hosts": tuple(HOST.model_copy(update={"name": name}) for name in names)})
-
-
-def test_hosts_are_measured_side_by_side_until_all_have_ended() -> None:
-    hosts = Hosts(
-        a=[said(""), said("active\nGPU0\n"), said("active\nGPU0\n"), said("inactive\nGPU7\n")],
-        b=[said("", 1, "a measurement is running already")],
-        c=[said(""), "c (192.0.2.3): cannot be reached"],
-    )
-    lines: list[str] = []
-    pauses: list[float] = []
-    plan = site_of("a", "b", "c")
-    assert hosts_of(plan) == ("a", "b", "c")
-    measure(plan, hosts, lines.append, pause=pauses.append)
-    assert lines == [
-        "measuring the GPUs of a, b, c: takes minutes, and needs them alone",
-        "warning: b: sh ended with status 1: a measurement is running already: nothing is measured",
-        "  a  measuring: GPU0",
-        "  a  measuring: GPU7",
-        "warning: c (192.0.2.3): cannot be reached: no longer waited for",
-    ]
-    assert len(pauses) == 6
-    assert ("b", probe.STATE) not in hosts.asked
-
-
-def test_an_interruption_ends_what_runs() -> None:
-    hosts = Hosts(a=[said(""), said("active\n")])
-
-    def interrupted(_: float) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measure(site_of("a"), hosts, lambda _: None, pause=interrupted)
-    assert hosts.asked[-1] == ("a", probe.STOP)
-
-
-def test_a_site_without_gpus_is_not_asked_at_all() -> None:
-    measure(recorded_plan(), Hosts(), lambda line: pytest.fail(line))
+def test_what_was_measured_on_another_day_is_not_taken() -> None:
+    found = judged(changed(lambda document: document.update(began="2026-11-28T22:00:00Z")))
+    assert {said[0] for said in found.values()} == {"could-not-run"}
+    assert "more than a day lies between" in found["bench-sums"][2]
+    assert "not a time" in judged(changed(lambda document: document.update(began="today")))["bench-sums"][2]
