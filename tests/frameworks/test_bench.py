@@ -14,7 +14,13 @@ import pytest
 from llmhw_provision.probes import throughput as probe
 from tests.frameworks.__main__ import FOLDER
 
-pytestmark = pytest.mark.proof
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(
+        not (FOLDER / "serve/ready").exists(),
+        reason=f"{FOLDER}/serve is not there: make it with python -m tests.frameworks",
+    ),
+]
 PYTHON = FOLDER / "serve/bin/python"
 MIB = 1 << 20
 SMALL = {
@@ -33,8 +39,6 @@ def run(
     tmp_path: Path, ranks: int, operations: list[list[Any]], *edits: tuple[str, str, str], quiet: int = 600, **more: Any
 ) -> dict[str, Any]:
     """What the program wrote; `edits` are (file, text, other text) by which it is broken first."""
-    if not (FOLDER / "serve/ready").exists():
-        pytest.skip(f"{FOLDER}/serve is not there: make it with python -m tests.frameworks")
     source = zipfile.ZipFile(BytesIO(probe.program()))
     files = {name: source.read(name).decode() for name in source.namelist()}
     for name, text, other in edits:
@@ -127,3 +131,28 @@ def test_ranks_that_wait_for_ever_are_ended(tmp_path: Path) -> None:
     (error,) = found["errors"]
     assert f"hangs in all_reduce of {MIB} bytes: nothing heard for 120 s" in error
     assert found["collectives"] == []
+
+
+def test_one_changed_byte_or_two_words_that_changed_places_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "bench.pyz").write_bytes(probe.program())
+    text = """
+import sys; sys.path.insert(0, sys.argv[1])
+import torch
+from bench import collectives, copies
+one = copies._random(1 << 16, torch.device("cpu"), 1)
+assert copies.fingerprint(one) == copies.fingerprint(one.clone())
+assert copies.fingerprint(one) != copies.fingerprint(copies._random(1 << 16, torch.device("cpu"), 2))
+changed = one.clone(); changed[777] ^= 1
+assert copies.fingerprint(one) != copies.fingerprint(changed)
+moved = one.clone(); moved[:8], moved[8:16] = one[8:16], one[:8]
+assert copies.fingerprint(one) != copies.fingerprint(moved)
+buffer = torch.empty(collectives._CHUNK + 5); collectives.fill(buffer, 2)
+assert collectives.wrong(buffer, [(2, 0)]) == 0
+assert collectives.wrong(buffer, [(2, 1)]) > collectives._CHUNK // 2
+buffer[-1] += 1
+assert collectives.wrong(buffer, [(2, 0)]) == 1
+"""
+    done = subprocess.run(
+        [PYTHON, "-I", "-c", text, tmp_path / "bench.pyz"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -6,9 +6,10 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .device import Device
+if TYPE_CHECKING:
+    from .device import Device
 
 _BATCH = 0.1  # seconds of work that are queued at a time
 _FIELDS = {
