@@ -16,7 +16,7 @@ from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.work import Work
-from llmhw_provision.site import Address, HostName, UserName
+from llmhw_provision.site_text import Address, HostName, UserName
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 
