@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
+import click.testing
 import pytest
+from click.testing import CliRunner
 
 from llmhw_provision.checks import table
 from llmhw_provision.checks.measuring import measure, without_old
+from llmhw_provision.cli import main
+from llmhw_provision.documents import dump_json
 from llmhw_provision.evidence import Command, Evidence, Result
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.probes import throughput as probe
@@ -149,3 +153,24 @@ def test_what_an_earlier_measurement_left_is_never_taken_for_this_one_s() -> Non
     left = without_old({HOST.name: old}, frozenset())[HOST.name]
     (item,) = [item for item in table.items(HOST, "standard") if item.check.id == "bench-complete"]
     assert table.judge(item, left).status == "could-not-run"
+
+
+def verified(tmp_path: Path, level: str) -> click.testing.Result:
+    """`verify` of a site whose only host has eight H100 and does not answer."""
+    (tmp_path / "plan.json").write_text(dump_json(site_of("gpu-01")), encoding="utf-8")
+    (tmp_path / "site.yaml").write_text(
+        "schema: 1\nsite: reading\nhosts:\n  - {name: gpu-01, address: 127.0.0.1, port: 1}\n"
+    )
+    words = ["verify", "--site", str(tmp_path), "--level", level]
+    return CliRunner().invoke(main, words, standalone_mode=False)
+
+
+def test_verify_measures_at_level_standard_alone_and_says_so(tmp_path: Path) -> None:
+    found = verified(tmp_path, "standard")
+    assert found.return_value == 3
+    first, second = found.stderr.splitlines()[:2]
+    assert first == "measuring the GPUs of gpu-01: takes minutes, and needs them alone"
+    assert second.startswith("warning: gpu-01 (127.0.0.1): cannot be reached:")
+    assert second.endswith(": nothing is measured")
+    assert "INCOMPLETE" in found.stdout
+    assert "measuring" not in verified(tmp_path, "quick").stderr
