@@ -36,6 +36,8 @@ PRODUCTS = {
 BEHIND = "matmul.bf16_behind_best"
 _MIB, _GIB = 1 << 20, 1 << 30
 _AS_RING = 1.05  # all_reduce no faster than this times the ring's speed: NVLS is not engaged
+# nvmlClocksEventReasons of nvml.h; idle, application clocks and the display's are no slowdown
+_SLOWED = {0x4: "its power limit", 0x8: "the board", 0x20: "heat", 0x40: "heat", 0x80: "the power brake"}
 _DAY = timedelta(days=1)
 
 
@@ -146,11 +148,16 @@ def products(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:
 
 
 def _remark(load: Mapping[str, float]) -> str:
+    """Clock, power, temperature and what held the clock down, as far as nvidia-smi said it."""
+    limit = f" of {load['limit_w']:.0f}" if "limit_w" in load else ""
     said = [
         text.format(load[name])
-        for name, text in (("sm_mhz", "{:.0f} MHz"), ("power_w", "{:.0f} W"), ("celsius", "{:.0f} °C"))
+        for name, text in (("sm_mhz", "{:.0f} MHz"), ("power_w", f"{{:.0f}}{limit} W"), ("celsius", "{:.0f} °C"))
         if name in load
     ]
+    mask = int(load.get("slowed_by", 0))
+    slowed = dict.fromkeys(name for bit, name in _SLOWED.items() if mask & bit)
+    said += [f"slowed by {' and '.join(slowed)}"] if slowed else []
     return f" ({', '.join(said)})" if said else ""
 
 

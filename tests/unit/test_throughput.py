@@ -146,9 +146,9 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], object], str, tuple[str, str,
         ("fail", "pairs", "GPU0 to GPU1: 376 GB/s"),
     ),
     "a GPU held down": (
-        _set("products", 2, tflops=601.0, load={"sm_mhz": 1410, "power_w": 500.1}),
+        _set("products", 2, tflops=601.0, load={"sm_mhz": 1410, "power_w": 500.1, "limit_w": 700.0, "slowed_by": 0x64}),
         "bench-products matmul.bf16_8192",
-        ("fail", "", "GPU2: 601 TFLOP/s (1410 MHz, 500 W)"),
+        ("fail", "", "GPU2: 601 TFLOP/s (1410 MHz, 500 of 700 W, slowed by its power limit and heat)"),
     ),
     "one behind the others": (
         _set("products", 2, tflops=690.0),
