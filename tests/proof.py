@@ -136,6 +136,15 @@ PROOFS = {
             "tests/roles/gpu_packages.py",
         ),
     ),
+    "bench": Proof(
+        tests=("tests/frameworks/test_bench.py",),
+        covers=(
+            "llmhw_provision/on_host/bench",
+            "llmhw_provision/probes/throughput.py",
+            "locks/serve-cpu.txt",
+            "tests/frameworks/__main__.py",
+        ),
+    ),
     "apply-faults": Proof(
         tests=("tests/roles/test_apply_faults_long.py", "tests/roles/test_source_cases.py"),
         covers=(

@@ -16,6 +16,7 @@ from llmhw_provision.checks.texts_gpu_stack import GPU_STACK
 from llmhw_provision.checks.texts_python import PYTHON
 from llmhw_provision.checks.texts_services import SERVICES
 from llmhw_provision.checks.texts_storage import STORAGE
+from llmhw_provision.checks.texts_throughput import THROUGHPUT
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Text:
     next_step: str
 
 
-_AREAS = (BASE, BEFORE, STORAGE, GPU, GPU_STACK, FABRIC, MACHINE, SERVICES, PYTHON)
+_AREAS = (BASE, BEFORE, STORAGE, GPU, GPU_STACK, FABRIC, MACHINE, SERVICES, PYTHON, THROUGHPUT)
 TEXTS: dict[str, Text] = {
     **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(

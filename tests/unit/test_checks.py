@@ -46,11 +46,14 @@ def worst(check: str, evidence: Evidence, plan: HostPlan | None = None) -> Findi
 
 
 CASES = [(check, *case) for check, cases in BROKEN.items() for case in cases]
-# disk-untouched: nothing is kept there; areas base and tuning: test_checks_base.py; GPUs and more: test_faults.py
+# disk-untouched: nothing is kept there; areas base and tuning: test_checks_base.py; GPUs and more: test_faults.py,
+# test_throughput.py
 OF_A_MADE_HOST = [
     check.id
     for check in table.chosen("standard")
-    if check.id != "disk-untouched" and check.area not in ("base", "tuning", "python") and check not in hardware.CHECKS
+    if check.id != "disk-untouched"
+    and check.area not in ("base", "tuning", "python", "throughput")
+    and check not in hardware.CHECKS
 ]
 
 
