@@ -47,7 +47,7 @@ def _indexes(lock: str) -> list[str]:
     if wheels:
         return [word for place in wheels.split() for word in ("--find-links", place)]
     named = re.findall(r"(?m)^--extra-index-url (\S+)$", lock)
-    return [word for index in named for word in ("--extra-index-url", index)] + ["--index-strategy", "unsafe-best-match"]
+    return ["--index-strategy", "unsafe-best-match", *(f"--extra-index-url={index}" for index in named)]
 
 
 def make(name: str, uv: str) -> None:
