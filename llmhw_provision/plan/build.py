@@ -28,6 +28,7 @@ from llmhw_provision.plan.storage import plan_head, plan_storage
 from llmhw_provision.plan.thresholds import plan_thresholds
 from llmhw_provision.plan.tuning import TuningPlan, plan_tuning
 from llmhw_provision.plan.versions import plan_environments, plan_versions, shared, stack_for
+from llmhw_provision.plan.work import LaunchInputs
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -67,16 +68,18 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     planned = tuple(item for item, _ in plans)
-    nodes = plan_nodes(site, machines, planned)
-    cluster, why = plan_cluster(site, nodes, shared(stacks))
+    parts, reserved = plan_reservations(planned, machines, need, site)
+    nodes = plan_nodes(site, machines, parts)
+    mixed = any(item.use == "serving" for found in parts.values() for item in found[:-1])
+    cluster, why = plan_cluster(site, nodes, shared(stacks), mixed=mixed)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
     limits, changed = plan_thresholds(planned, machines, site)
-    parts, reserved = plan_reservations(planned, machines, need, site)
 
     def further(name: str) -> dict[str, object]:
         given = {"thresholds": limits.get(name, ()), "reservations": parts.get(name, ())}
         return {"node": nodes.get(name), **given}
 
+    work = plan_work(_workers(machines, site), need)
     plan = Plan(
         schema=1,
         site=site.site,
@@ -86,7 +89,8 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         cluster=cluster,
         hosts=tuple(item.model_copy(update=further(item.name)) for item in planned),
         stacks=shared(stacks),
-        work=plan_work(_workers(machines, site), need),
+        work=work,
+        launch=LaunchInputs.of(need, site) if work else None,
         notes=(*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]

@@ -104,6 +104,7 @@ def _paired(gpus: tuple[GpuPlace, ...], functions: list[PciDevice], nics: list[P
             numa=nic.numa_node if nic.numa_node >= 0 else None,
             gpu_pci=functions[gpu.index].address if gpu.index < len(functions) else "",
             nic_pci=nic.address,
+            rdma=nic.rdma,
         )
         for index, (gpu, nic) in enumerate(pairs)
     )

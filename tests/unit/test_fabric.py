@@ -52,6 +52,18 @@ def test_an_observed_adapter_serves_a_gpu_of_its_own_numa_node() -> None:
     assert [rail.numa for rail in rails] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
+def test_a_rail_names_the_rdma_device_that_was_observed() -> None:
+    given = observed()
+    named = tuple(
+        item.model_copy(update={"rdma": f"mlx5_{NICS.index((item.address[5:7], item.numa_node))}"})
+        if item.vendor_id == "15b3"
+        else item
+        for item in given.pci
+    )
+    rails = rails_of("a", given.model_copy(update={"pci": named}), Fabric())
+    assert [(rail.gpu, rail.rdma) for rail in rails] == [(index, f"mlx5_{index}") for index in range(8)]
+
+
 def test_without_numa_the_order_on_the_bus_decides() -> None:
     rails = rails_of("a", observed(numa=False), Fabric())
     assert [rail.nic_pci[5:7] for rail in rails] == [bus for bus, _ in NICS]
