@@ -20,6 +20,7 @@ from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
 from llmhw_provision.plan.overrides import override_notes
+from llmhw_provision.plan.profiles import in_file_order
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.reservations import plan_reservations
 from llmhw_provision.plan.roles import InitramfsConfig
@@ -91,7 +92,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         stacks=shared(stacks),
         work=work,
         launch=LaunchInputs.of(need, site) if work else None,
-        notes=(*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed),
+        notes=in_file_order((*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed)),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmhw_provision.errors import InputError, Problem
-from llmhw_provision.site import Site, Storage
+from llmhw_provision.site import Site
+from llmhw_provision.site_storage import Storage
 
 _FILE = "site.yaml"
 

@@ -17,7 +17,7 @@ from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.plan.work import LaunchInputs, Work
-from llmhw_provision.site import Address, HostName, UserName
+from llmhw_provision.site_text import Address, HostName, UserName
 from llmhw_provision.units import KB
 
 Purpose = Literal["system", "project", "scratch", "kept"]

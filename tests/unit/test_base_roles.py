@@ -267,3 +267,10 @@ def _lookup() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.LookupModule(loader=DataLoader())
+
+
+@pytest.mark.parametrize("named", ["", " $menuentry_id_option 'gnulinux-simple-1'", " --id simple", " --id=simple"])
+def test_the_kept_entry_can_be_chosen_by_its_id_whatever_the_first_one_has(named: str) -> None:
+    kept = boot.kept_entry(f"menuentry 'Debian GNU/Linux' --class os{named} {{\n\tlinux /vmlinuz ro\n}}")
+    name = "Before llmhw-provision changed the command line"
+    assert kept == f"menuentry '{name}' --class os --id llmhw-before {{\n\tlinux /vmlinuz ro\n}}"

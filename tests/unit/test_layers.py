@@ -11,7 +11,18 @@ PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
     ("errors", "units", "documents", "content", "hostlist", "expected"),
-    ("catalogue", "model", "workload", "site_base", "site_cluster", "site", "machine", "connection"),
+    (
+        "catalogue",
+        "model",
+        "workload",
+        "site_base",
+        "site_text",
+        "site_storage",
+        "site_cluster",
+        "site",
+        "machine",
+        "connection",
+    ),
     ("sizing",),
     ("claims", "plan"),
     ("inventory", "launch", "evidence", "evidence_file", "evidence_archive"),
