@@ -14,7 +14,9 @@ from llmhw_provision.plan.alike import Alike
 from llmhw_provision.plan.base import BasePlan, plan_base
 from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
+from llmhw_provision.plan.cluster_model import HostNode
 from llmhw_provision.plan.contradictions import require_consistent
+from llmhw_provision.plan.fabric import expected_ports
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
@@ -71,6 +73,7 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     planned = tuple(item for item, _ in plans)
     parts, reserved = plan_reservations(planned, machines, need, site)
     nodes = plan_nodes(site, machines, parts)
+    planned = tuple(_with_ports(item, machines[item.name], nodes.get(item.name), site) for item in planned)
     mixed = any(item.use == "serving" for found in parts.values() for item in found[:-1])
     cluster, why = plan_cluster(site, nodes, shared(stacks), mixed=mixed)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
@@ -96,6 +99,16 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
+
+
+def _with_ports(host: HostPlan, machine: Machine, node: HostNode | None, site: Site) -> HostPlan:
+    """The host with the ports of its rails to verify, unless site.yaml says which."""
+    if site.fabric is None or node is None or (host.expected and host.expected.fabric):
+        return host
+    ports = expected_ports(machine, node.rails, site.fabric)
+    if ports is None:
+        return host
+    return host.model_copy(update={"expected": (host.expected or Expected()).model_copy(update={"fabric": ports})})
 
 
 def _renamed(notes: tuple[Note, ...], host: str) -> tuple[Note, ...]:
