@@ -14,7 +14,9 @@ from llmhw_provision.plan.alike import Alike
 from llmhw_provision.plan.base import BasePlan, plan_base
 from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
+from llmhw_provision.plan.cluster_model import HostNode
 from llmhw_provision.plan.contradictions import require_consistent
+from llmhw_provision.plan.fabric import expected_ports
 from llmhw_provision.plan.gpu_expected import installs_stack
 from llmhw_provision.plan.gpu_memory import gpu_notes
 from llmhw_provision.plan.gpu_stack import plan_gpu, with_rails
@@ -32,6 +34,7 @@ from llmhw_provision.plan.storage import plan_head, plan_storage
 from llmhw_provision.plan.thresholds import plan_thresholds
 from llmhw_provision.plan.tuning import TuningPlan, plan_tuning
 from llmhw_provision.plan.versions import plan_environments, plan_versions, shared, stack_for
+from llmhw_provision.plan.work import LaunchInputs
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -71,17 +74,20 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     planned = tuple(item for item, _ in plans)
-    nodes = plan_nodes(site, machines, planned)
-    cluster, why = plan_cluster(site, nodes, shared(stacks))
+    parts, reserved = plan_reservations(planned, machines, need, site)
+    nodes = plan_nodes(site, machines, parts)
+    planned = tuple(_with_ports(item, machines[item.name], nodes.get(item.name), site) for item in planned)
+    mixed = any(item.use == "serving" for found in parts.values() for item in found[:-1])
+    cluster, why = plan_cluster(site, nodes, shared(stacks), mixed=mixed)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
     limits, changed = plan_thresholds(planned, machines, site)
-    parts, reserved = plan_reservations(planned, machines, need, site)
 
     def further(item: HostPlan) -> dict[str, object]:
         name, node = item.name, nodes.get(item.name)
         given = {"thresholds": limits.get(name, ()), "reservations": parts.get(name, ())}
         return {"node": node, "roles": with_rails(item.roles, node), **given}
 
+    work = plan_work(_workers(machines, site), need)
     plan = Plan(
         schema=1,
         site=site.site,
@@ -91,11 +97,22 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         cluster=cluster,
         hosts=tuple(item.model_copy(update=further(item)) for item in planned),
         stacks=shared(stacks),
-        work=plan_work(_workers(machines, site), need),
+        work=work,
+        launch=LaunchInputs.of(need, site) if work else None,
         notes=in_file_order((*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed)),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
+
+
+def _with_ports(host: HostPlan, machine: Machine, node: HostNode | None, site: Site) -> HostPlan:
+    """The host with the ports of its rails to verify, unless site.yaml says which."""
+    if site.fabric is None or node is None or (host.expected and host.expected.fabric):
+        return host
+    ports = expected_ports(machine, node.rails, site.fabric)
+    if ports is None:
+        return host
+    return host.model_copy(update={"expected": (host.expected or Expected()).model_copy(update={"fabric": ports})})
 
 
 def _renamed(notes: tuple[Note, ...], host: str) -> tuple[Note, ...]:

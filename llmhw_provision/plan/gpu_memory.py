@@ -106,7 +106,7 @@ def _hardware(gpus: Gpus, machine: Machine, nodes: int) -> Hardware:
 
 
 def judged_memory(machine: Machine) -> int:
-    """Bytes of host memory that a workload is held to; 0, not known, in a rehearsal: its memory is not the machine's."""
+    """Bytes of host memory that a workload is held to; 0 (not known) for a virtual machine: a rehearsal."""
     return 0 if machine.virtual else machine.memory_bytes
 
 

@@ -62,6 +62,7 @@ def folded(plan: Plan) -> dict[str, Any]:
         "hosts": [hosts[host.name] for host in plan.hosts],
         "stacks": [stack.model_dump(mode="json") for stack in plan.stacks],
         "work": [item.model_dump(mode="json") for item in plan.work],
+        **({"launch": plan.launch.model_dump(mode="json", exclude_none=True)} if plan.launch else {}),
         "notes": [note.model_dump(mode="json") for note in _folded_notes(plan.notes)],
     }
 

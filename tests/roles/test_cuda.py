@@ -77,7 +77,8 @@ def test_toolkits_side_by_side(sourced: Container) -> None:
     assert "release 13.0" in sourced.run("bash -lc 'nvcc --version; echo $CUDA_HOME'").stdout
     unit = "systemd-run --pipe --wait -q -p EnvironmentFile=/etc/llmhw/cuda.env sh -c 'nvcc --version; echo $CUDA_HOME'"
     assert "release 13.0" in sourced.run(unit).stdout
-    query = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Want}\\n' 'libcudnn9*-13' 'cuda-nvcc*' 'nsight-systems-cli'"
+    names = "'libcudnn9*-13' 'cuda-nvcc*' 'nsight-systems-cli'"
+    query = f"dpkg-query -W -f '${{Package}} ${{Version}} ${{db:Status-Want}}\\n' {names}"
     assert sourced.run(query).stdout.splitlines() == [
         "cuda-nvcc-12-8 12.8.93-1 hold",
         "cuda-nvcc-13-0 13.0.88-1 hold",

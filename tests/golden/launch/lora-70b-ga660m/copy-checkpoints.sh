@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-55e332ae9013 to /srv/project/runs/llama-3.1-70b-sft-55e332ae9013/checkpoints; plan 55e332ae9013
+# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-612505825402 to /srv/project/runs/llama-3.1-70b-sft-612505825402/checkpoints; plan 612505825402
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.1-70b-sft-55e332ae9013
-to=/srv/project/runs/llama-3.1-70b-sft-55e332ae9013/checkpoints
+from=/scratch/runs/llama-3.1-70b-sft-612505825402
+to=/srv/project/runs/llama-3.1-70b-sft-612505825402/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do
