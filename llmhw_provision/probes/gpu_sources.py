@@ -25,7 +25,8 @@ dnf -q repoquery --showduplicates --qf '     %{{evr}} 500\\n        500 %{{repoi
 done; fi
 echo "== end\""""
 # Asked with preferences like those that the roles set before they install: packages of one release bind each other, and
-# apt would take each by itself in the newest version on offer. The file is temporary; the host's own are read as well.
+# apt would take each by itself in the newest version on offer. The folder is temporary; of the host's own preferences all
+# are read but those of the driver's version of today, which the roles replace, as they do the vendor's pinning package.
 _DRIVER_NAMES = (
     *(
         "cuda-drivers*",
@@ -39,9 +40,14 @@ _DRIVER_NAMES = (
     *("libnvsdm*", "libxnvctrl*", "nvidia-*", "xserver-xorg-video-nvidia*"),
 )
 _SIMULATE = """p=$1; shift
-if command -v apt-get >/dev/null; then t=$(mktemp) || exit 97; trap 'rm -f "$t"' EXIT
-{ cat /etc/apt/preferences 2>/dev/null; echo; echo "$p"; } >"$t"; chmod 644 "$t"
-o="-q -o Dir::Etc::Preferences=$t -o Debug::NoLocking=1 --allow-change-held-packages --allow-downgrades"
+if command -v apt-get >/dev/null; then t=$(mktemp -d) || exit 97; trap 'rm -rf "$t"' EXIT; mkdir "$t/parts"
+{ cat /etc/apt/preferences 2>/dev/null; echo; echo "$p"; } >"$t/first"
+for f in /etc/apt/preferences.d/*; do case ${f##*/} in llmhw-nvidia-driver|nvidia-driver-pin) ;; *)
+[ -f "$f" ] && cp "$f" "$t/parts";; esac; done; chmod -R a+rX "$t"
+for old in $(dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'nvidia-driver-pinning-*' 2>/dev/null \
+| sed -n 's/^installed //p'); do case " $* " in *" $old "*|*" $old="*) ;; *) set -- "$@" "$old-";; esac; done
+o="-q -o Dir::Etc::Preferences=$t/first -o Dir::Etc::PreferencesParts=$t/parts -o Debug::NoLocking=1"
+o="$o --ignore-hold --allow-change-held-packages --allow-downgrades"
 echo "== simulated"; apt-get -s $o install -- "$@" 2>&1
 echo "== size"; apt-get --assume-no $o install -- "$@" 2>/dev/null \
 | grep -E '^ *(Need to get|After this operation|Download size|Space needed)'
