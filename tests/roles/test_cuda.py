@@ -144,13 +144,13 @@ def test_the_distributions_real_compiler_builds_a_vector_add(container: Containe
         "sed -i 's/ main$/ main contrib non-free non-free-firmware/' /etc/apt/sources.list; apt-get update -q"
     )
     config = CudaConfig(
-        packages=("nvidia-cuda-toolkit",),
+        packages=("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc"),
         profiler=(),
         toolkits=(CudaToolkit(version="11.8", home="/usr"),),
         default="11.8",
         home="/usr",
         alternatives=False,
-        hold=("nvidia-cuda-toolkit",),
+        hold=("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc"),
         keep=(),
     )
     done = apply(container, config, timeout=2400)

@@ -120,7 +120,7 @@ def test_toolkits_lie_side_by_side_and_never_bring_a_driver() -> None:
 def test_the_distributions_toolkit_has_the_distributions_version() -> None:
     wanted: dict[str, Any] = {"sources": {"cuda": "distribution"}, "environments": []}
     found = cuda(plan(**wanted))
-    assert found.packages == ("nvidia-cuda-toolkit",)
+    assert found.packages == ("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc")
     assert [(item.version, item.home) for item in found.toolkits] == [("11.8", "/usr")]
     assert (found.home, found.alternatives, found.keep, found.profiler) == ("/usr", False, (), ())
     assert nccl(plan(**wanted)).packages == ()
