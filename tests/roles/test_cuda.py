@@ -106,6 +106,7 @@ def test_toolkits_side_by_side(sourced: Container) -> None:
     assert apply(sourced).changed == ()
 
 
+@pytest.mark.proof
 def test_what_would_move_a_driver_is_refused(sourced: Container) -> None:
     """aws-deep-learning-ami-ubuntu-dcv-desktop 11: bare cuda brings the newest driver."""
     sourced.run("apt-get update -q")
@@ -150,6 +151,7 @@ def test_the_distributions_real_compiler_builds_a_vector_add(container: Containe
         default="11.8",
         home="/usr",
         alternatives=False,
+        compiler="/usr/bin/cuda-g++",
         hold=("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc"),
         keep=(),
     )
