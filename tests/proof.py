@@ -121,16 +121,23 @@ PROOFS = {
         ),
     ),
     "gpu-packages": Proof(
-        tests=("tests/roles/test_package_sources.py", "tests/roles/test_cuda.py", "tests/roles/test_nccl.py"),
+        tests=tuple(
+            f"tests/roles/test_{name}.py"
+            for name in ("package_sources", "cuda", "nccl", "nvidia_driver", "gpu_repository")
+        ),
         covers=(
+            "roles/nvidia_driver",
             "roles/package_sources",
             "roles/cuda",
             "roles/nccl",
             *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions", "files")),
-            "roles/host_modules/module_utils/host_modules/way_out.py",
-            "roles/host_modules/library/deferred_packages.py",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("initramfs", "way_out")),
+            *(f"roles/host_modules/library/{name}.py" for name in ("deferred_packages", "initramfs_reason")),
             "playbooks/gpu.yml",
-            *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "repository", "signing")),
+            *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "elf", "fabric", "layout")),
+            *(f"tests/rehearsal/gpu/{name}.py" for name in ("repository", "signing")),
+            "tests/rehearsal/gpu/module",
+            "tests/rehearsal/gpu/tools",
             "tests/containers",
             "tests/roles/gpu_packages.py",
         ),
