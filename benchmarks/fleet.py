@@ -8,10 +8,12 @@ Run as root: python -m benchmarks.fleet [COUNT...]
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.containers.container import Container
@@ -19,7 +21,20 @@ from tests.containers.lab import Lab
 from tests.containers.site import Site
 
 LISTEN = "echo 'LogLevel VERBOSE' >>/etc/ssh/sshd_config && systemctl restart ssh"
-_SESSIONS = "journalctl -u ssh --no-pager | grep -c 'Starting session'; journalctl -u ssh | grep -c 'Accepted '"
+# At this level sshd also logs "Accepted key" at each look at a key; a login is "Accepted publickey for".
+_SAID = "journalctl --no-pager --output cat -u ssh"
+_COUNTS = f"journalctl --sync; {_SAID} | grep -c '^Starting session'; {_SAID} | grep -cE '^Accepted [a-z/-]+ for '"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One verb: how it ended, seconds, the controller's CPU seconds, sessions and logins as means per host."""
+
+    done: subprocess.CompletedProcess[str]
+    seconds: float
+    cpu: float
+    sessions: float
+    logins: float
 
 
 def main(counts: Sequence[int]) -> int:
@@ -38,24 +53,29 @@ def main(counts: Sequence[int]) -> int:
 
 
 def _row(site: Site, machines: Sequence[Container]) -> str:
-    before, began = [counted(machine) for machine in machines], time.perf_counter()
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = site.call("apply", "--yes", timeout=3600)
-    seconds, now = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = now.ru_utime + now.ru_stime - spent.ru_utime - spent.ru_stime
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    after = [counted(machine) for machine in machines]
-    # Each look counts one session of our own; the connection for it is there already.
-    sessions = sum(new[0] - old[0] - 1 for new, old in zip(after, before, strict=True)) / len(machines)
-    logins = sum(new[1] - old[1] for new, old in zip(after, before, strict=True)) / len(machines)
-    return f"{seconds:.0f} | {cpu:.1f} | {cpu / len(machines):.2f} | {sessions:.1f} | {logins:.1f}"
+    found = spent(site, machines, "apply", "--yes", timeout=3600)
+    if found.done.returncode != 0:
+        raise SystemExit(found.done.stderr)
+    each = found.cpu / len(machines)
+    return f"{found.seconds:.0f} | {found.cpu:.1f} | {each:.2f} | {found.sessions:.1f} | {found.logins:.1f}"
 
 
-def counted(machine: Container) -> tuple[int, int]:
-    """Sessions and logins so far, by the journal of the host's sshd."""
-    sessions, logins, *_ = machine.run(_SESSIONS, check=False).stdout.split()
-    return int(sessions), int(logins)
+def spent(site: Site, machines: Sequence[Container], *words: str, timeout: float) -> Spent:
+    """What one verb costs; the hosts' sshd must have been told to LISTEN."""
+    before, began = _counted(machines), time.perf_counter()
+    old = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = site.call(*words, timeout=timeout)
+    seconds, new = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    after, again = _counted(machines), _counted(machines)  # differ by what looking adds: 0, if its connection is older
+    sessions, logins = (2 * mid - first - last for first, mid, last in zip(before, after, again, strict=True))
+    cpu = new.ru_utime + new.ru_stime - old.ru_utime - old.ru_stime
+    return Spent(done, seconds, cpu, sessions / len(machines), logins / len(machines))
+
+
+def _counted(machines: Sequence[Container]) -> tuple[int, int]:
+    """Sessions and logins of all hosts so far, by the journals of their sshd."""
+    answers = [machine.run(_COUNTS, check=False).stdout.split() for machine in machines]
+    return sum(int(sessions) for sessions, _ in answers), sum(int(logins) for _, logins in answers)
 
 
 if __name__ == "__main__":

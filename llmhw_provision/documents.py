@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -27,6 +27,7 @@ class Record(BaseModel):
     """Base of everything that is read from a file: frozen, strict, unknown keys refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    size_limit: ClassVar[int] = SIZE_LIMIT  # bytes of a file that may hold one
 
 
 class _Loader(yaml.CSafeLoader):
@@ -45,7 +46,7 @@ class _Loader(yaml.CSafeLoader):
 
 def read(path: Path, model: type[Model]) -> Model:
     """The file at `path` (JSON if so named, else YAML) as `model`; raises InputError with every problem."""
-    text = _text(path)
+    text = _text(path, getattr(model, "size_limit", SIZE_LIMIT))
     data = _json(path, text) if path.suffix == ".json" else _yaml(path, text)
     return check(data, model, path=path)
 
@@ -74,14 +75,14 @@ def check(data: object, model: type[Model], *, path: Path) -> Model:
         raise InputError(f"{path}: cannot be used: {str(error)[:200]}") from None
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, limit: int = SIZE_LIMIT) -> str:
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a file")
         size = path.stat().st_size
-        if size > SIZE_LIMIT:
+        if size > limit:
             raise InputError(
-                f"{path}: {disk(size)} is larger than any file of a site (limit {disk(SIZE_LIMIT)})",
+                f"{path}: {disk(size)} is larger than any such file of a site (limit {disk(limit)})",
                 "this is not one of our files; restore it from your copy",
             )
         return path.read_bytes().decode("utf-8")

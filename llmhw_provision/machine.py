@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from llmhw_provision.documents import Record
 
@@ -62,6 +62,14 @@ class PciDevice(Record):
     vendor_id: str
     device_id: str
     numa_node: int = -1
+    rdma: str = Field(default="", description="its RDMA device at the time of reading, such as mlx5_0; empty: none")
+    link_layer: str = Field(default="", description="of the RDMA device's port: InfiniBand or Ethernet")
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out of the file what only adapters for RDMA have."""
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if value or key not in ("rdma", "link_layer")}
 
 
 class Nic(Record):

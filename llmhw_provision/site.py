@@ -3,97 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from llmhw_provision.catalogue.loader import sold_machine
 from llmhw_provision.catalogue.thresholds import Unit
 from llmhw_provision.documents import Record
-from llmhw_provision.errors import InputError
 from llmhw_provision.expected import HostExpect
-from llmhw_provision.hostlist import expand
-from llmhw_provision.site_base import SiteBase, SiteTuning
+from llmhw_provision.site_base import SiteBase, SiteFile, SiteTuning, Url, Word
 from llmhw_provision.site_cluster import (
     Fabric,
     HostRole,
     SiteScheduler,
-    addresses,
     cluster_problems,
     expanded,
     host_problems,
     refuse,
 )
-from llmhw_provision.workload import MemorySize
-
-_NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
-_ADDRESS = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?$")
-_ARRAY = re.compile(r"^[A-Za-z0-9_.-]{1,32}$")
-_PATH = re.compile(r"^(/[A-Za-z0-9_.-]+)+$")
-_SERIAL = re.compile(r"^[A-Za-z0-9_.:+-]{1,64}$")
-_SYSTEM_PATHS = (
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib64",
-    "/proc",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/var",
+from llmhw_provision.site_storage import Storage
+from llmhw_provision.site_text import (
+    Address,
+    Addresses,
+    ArrayName,
+    DataPath,
+    HostName,
+    HostNames,
+    MachineName,
+    UserName,
+    matching,
 )
-
-
-def _matching(pattern: re.Pattern[str], example: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not pattern.match(value) or ".." in value:
-            raise ValueError(f"{value[:60]!r} is not accepted; write for example {example!r}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _data_path(value: str) -> str:
-    if value in _SYSTEM_PATHS or any(value.startswith(path + "/") for path in _SYSTEM_PATHS):
-        raise ValueError(f"{value!r} belongs to the system; choose a folder of its own, for example '/scratch'")
-    return value
-
-
-def _each(pattern: re.Pattern[str], example: str, several: Callable[[str], tuple[str, ...]]) -> AfterValidator:
-    def check(value: str) -> str:
-        for one in several(value):
-            if not pattern.match(one) or ".." in one:
-                raise ValueError(f"{one[:60]!r} is not accepted; write for example {example!r}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _sold(value: str) -> str:
-    try:
-        sold_machine(value)
-    except InputError as error:
-        raise PydanticCustomError(
-            "value_error", "{message}", {"message": str(error), "hint": error.problems[0].hint}
-        ) from None
-    return value
-
-
-MachineName = Annotated[str, AfterValidator(_sold)]
-HostName = Annotated[str, _matching(_NAME, "ap660-01")]
-HostNames = Annotated[str, _each(_NAME, "ap660-[001-128]", expand)]
-Address = Annotated[str, _matching(_ADDRESS, "192.0.2.10")]
-Addresses = Annotated[str, _each(_ADDRESS, "192.0.2.[1-128]", addresses)]
-ArrayName = Annotated[str, _matching(_ARRAY, "scratch")]
-DataPath = Annotated[str, _matching(_PATH, "/scratch"), AfterValidator(_data_path)]
-Serial = Annotated[str, _matching(_SERIAL, "S6XYNX0T900123")]
-FileSystem = Literal["xfs", "ext4"]
-UserName = Annotated[str, _matching(re.compile(r"^[a-z_][a-z0-9_-]{0,31}$"), "engineer")]
 
 
 class Host(Record):
@@ -131,78 +69,6 @@ class Jump(Record):
     identity_file: str | None = Field(default=None, description="private key; relative to the site's folder")
 
 
-class Consent(Record):
-    """Permission to erase one signature on one disk of one host. Void once that signature is gone."""
-
-    host: HostName
-    serial: Serial
-    type: str = Field(min_length=1, max_length=40, description="type found by discover, for example ext4 or gpt")
-    uuid: str = Field(min_length=1, max_length=64, description="UUID found by discover")
-
-
-class Scratch(Record):
-    """Fast disks without redundancy; what lies there can be lost at any time."""
-
-    name: ArrayName = "scratch"
-    mount: DataPath = "/scratch"
-    disks: tuple[Serial, ...] | None = Field(default=None, description="serials; default: all empty equal NVMe drives")
-    chunk: MemorySize | None = Field(default=None, description="RAID0 chunk; default 512 KiB")
-    filesystem: FileSystem = "xfs"
-    project_quota: bool = Field(default=False, description="limits per folder (prjquota)")
-    ephemeral: bool = Field(
-        default=False, description="make the array again when its disks come back blank, as cloud instances' do"
-    )
-
-
-class Project(Record):
-    """Persistent storage for code, results and the checkpoints worth keeping."""
-
-    path: DataPath = "/srv/project"
-    disks: tuple[Serial, ...] = Field(
-        default=(),
-        max_length=2,
-        description="none: a folder on an existing mount; one: single; two: mirrored",
-    )
-    filesystem: FileSystem = "xfs"
-    project_quota: bool = Field(default=False, description="limits per folder (prjquota)")
-
-
-class Tmpfs(Record):
-    """Memory file system for the hot set."""
-
-    mount: DataPath = "/mnt/hot"
-    size: MemorySize | None = Field(default=None, description="overrides the workload's hot set")
-    beyond_tenth: bool = Field(default=False, description="allow more than 10 % of the host's memory")
-
-
-class Shared(Record):
-    """A file system that every host of the site mounts."""
-
-    type: Literal["nfs4", "lustre"] = "nfs4"
-    source: Annotated[str, _matching(re.compile(r"^[A-Za-z0-9][A-Za-z0-9.@:/_-]{0,250}$"), "192.0.2.40:/export")]
-    mount: DataPath = "/shared"
-    options: tuple[Annotated[str, _matching(re.compile(r"^[a-z_]+(=[A-Za-z0-9._-]+)?$"), "hard")], ...] = (
-        "hard",
-        "noatime",
-        "nofail",
-        "_netdev",
-    )
-
-
-class Storage(Record):
-    """Overrides of what the planner would choose."""
-
-    scratch: Scratch = Scratch()
-    project: Project = Project()
-    tmpfs: Tmpfs = Tmpfs()
-    shared: Shared | None = Field(default=None, description="storage of all hosts; project may lie on it")
-    wipe: tuple[Consent, ...] = ()
-    trim: Literal["weekly", "never"] = Field(default="weekly", description="weekly: by fstrim.timer")
-    max_wear_percent: int = Field(
-        default=90, ge=1, le=255, description="drives that have used more of their rated endurance are refused"
-    )
-
-
 _URL = re.compile(r"^https?://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~+-]+)*/?$")
 _DRIVER = re.compile(r"^[0-9]{3}(\.[0-9]{2,3}(\.[0-9]{2})?)?$")
 _VERSION = re.compile(r"^[0-9]+(\.[0-9]+){0,3}$")
@@ -217,10 +83,10 @@ def _origin(value: str) -> str:
 
 
 Origin = Annotated[str, AfterValidator(_origin)]
-DriverVersion = Annotated[str, _matching(_DRIVER, "580")]
-VersionText = Annotated[str, _matching(_VERSION, "13.0")]
-PackageName = Annotated[str, _matching(re.compile(r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"), "vllm")]
-ImageName = Annotated[str, _matching(re.compile(r"^[a-z0-9][a-z0-9._/-]*:[A-Za-z0-9._-]+$"), "tritonserver:26.07")]
+DriverVersion = Annotated[str, matching(_DRIVER, "580")]
+VersionText = Annotated[str, matching(_VERSION, "13.0")]
+PackageName = Annotated[str, matching(re.compile(r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"), "vllm")]
+ImageName = Annotated[str, matching(re.compile(r"^[a-z0-9][a-z0-9._/-]*:[A-Za-z0-9._-]+$"), "tritonserver:26.07")]
 
 
 class Wheels(Record):
@@ -240,6 +106,24 @@ class Sources(Record):
     slurm: Origin = Field(default="distribution", description="or the address of a repository of slurm-smd packages")
     python: Origin = Field(default="vendor", description="CPython: its managed build, a mirror of it, or the system's")
     wheels: Wheels | None = Field(default=None, description="a folder of wheels on the hosts")
+
+
+class VendorMirror(Record):
+    """The site's mirror of a vendor's package repository."""
+
+    uri: Url
+    key_file: SiteFile | None = Field(
+        default=None,
+        description="public key that signs it, relative to the site's folder; default: the vendor's, out of the mirror",
+    )
+    suites: tuple[Word, ...] = Field(default=("./",), min_length=1, description="one that ends in / is a flat archive")
+    components: tuple[Word, ...] = ()
+
+
+class Repositories(Record):
+    """Mirrors of the vendors' repositories."""
+
+    cuda: VendorMirror | None = Field(default=None, description="driver, CUDA, cuDNN, NCCL, DCGM")
 
 
 class Versions(Record):
@@ -267,8 +151,19 @@ class SoftwareChoices(Record):
     driver: DriverVersion | None = Field(default=None, description="branch such as '580', or a full version")
     modules: Literal["open", "closed"] | None = Field(default=None, description="kernel modules of the driver")
     cuda: VersionText | None = Field(default=None, description="toolkit, with its minor: '13.0'")
+    cuda_beside: tuple[VersionText, ...] = Field(default=(), description="further toolkits, for code built with them")
     eol_ok: bool = Field(default=False, description="accept what is past its end of life")
+    install: bool | None = Field(
+        default=None, description="whether apply installs the GPU stack; default: on observed hosts with NVIDIA GPUs"
+    )
+    upgrade_without_return: bool = Field(
+        default=False, description="change the driver although its old packages can be had nowhere, with no way back"
+    )
     sources: Sources = Sources()
+    repositories: Repositories = Repositories()
+    nccl_tests: SiteFile | None = Field(
+        default=None, description="source archive of nccl-tests (tar.gz), relative to the site's folder"
+    )
     versions: Versions = Versions()
     environments: tuple[PythonEnvironment, ...] | None = Field(
         default=None, description="default: the one that the workload's job needs"

@@ -73,6 +73,20 @@ _BOOT = """[    0.000000] Linux version 6.8.0
 """
 
 
+def expected_of(kind: str, cards: Cards, **more: object) -> ExpectedGpus:
+    """What is expected of these cards; `more` adds to it, or differs from what they show."""
+    told: dict[str, object] = {
+        "count": cards.count,
+        "pci_ids": (cards.pci_id,),
+        "memory_mib": cards.memory_mib,
+        "power_limit_w": cards.power_w,
+        "pcie_generation": cards.generation,
+        "ecc": cards.ecc,
+        "driver": cards.driver,
+    }
+    return ExpectedGpus(kind=kind, **told | more)  # type: ignore[arg-type]
+
+
 def assembled(title: str, cards: Cards, gpus: ExpectedGpus, **more: object) -> Assembled:
     """A machine with these GPUs and their driver; `more` is what else is expected."""
     expected = Expected(gpus=gpus, **more)  # type: ignore[arg-type]
@@ -133,21 +147,7 @@ def full_mesh(kind: str) -> str:
 
 
 H100 = Cards("NVIDIA H100 80GB HBM3", "10de:2330", 8, 81559, 700, 5, "590.48.01", links=18, fabric=True)
-SWITCHED = ExpectedGpus(
-    kind="h100-sxm",
-    count=8,
-    pci_ids=("10de:2330",),
-    memory_mib=81559,
-    power_limit_w=700,
-    pcie_generation=5,
-    nvlink="switch",
-    links=18,
-    links_per_pair=18,
-    peer_access=True,
-    ecc=True,
-    driver="590.48.01",
-    modules="open",
-)
+SWITCHED = expected_of("h100-sxm", H100, nvlink="switch", links=18, links_per_pair=18, peer_access=True, modules="open")
 _FABRIC = ExpectedFabric(ports=RAILS, rate_gbit=400, gpu_direct="dmabuf", cable_tool=True)
 MATRIX = "nvidia-smi/topo_m_h100_8gpu_nv16_degraded_gpu3.txt, its lost links restored, adapters renamed"
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from llmhw_provision.expected import ExpectedGpus
 from tests import gpu_texts
-from tests.assembled import H100, MATRIX, SWITCHED, Assembled, assembled, full_mesh, h100, sample
+from tests.assembled import H100, MATRIX, SWITCHED, Assembled, assembled, expected_of, full_mesh, h100, sample
 from tests.gpu_texts import Cards
 
 
@@ -26,17 +25,8 @@ def mig() -> Assembled:
 def a100() -> Assembled:
     """8× A100 with a driver of 2022: older column forms."""
     cards = Cards("NVIDIA A100-SXM4-80GB", "10de:20b2", 8, 81920, 400, 4, "535.161.08", 12, "25", fabric=True, old=True)
-    gpus = SWITCHED.model_copy(
-        update={
-            "kind": "a100-sxm-80",
-            "pci_ids": ("10de:20b2",),
-            "memory_mib": 81920,
-            "power_limit_w": 400,
-            "pcie_generation": 4,
-            "links": 12,
-            "links_per_pair": 12,
-            "driver": "535.161.08",
-        }
+    gpus = expected_of(
+        "a100-sxm-80", cards, nvlink="switch", links=12, links_per_pair=12, peer_access=True, modules="open"
     )
     machine = assembled("8× A100, older column forms", cards, gpus)
     return machine.answered("nvidia-smi-topo", full_mesh("NV12"), MATRIX)
@@ -46,18 +36,7 @@ def a100() -> Assembled:
 def pcie() -> Assembled:
     """4× L40S without NVLink, on two sockets."""
     cards = Cards("NVIDIA L40S", "10de:26b9", 4, 46068, 350, 4, "595.80")
-    gpus = ExpectedGpus(
-        kind="l40s",
-        count=4,
-        pci_ids=("10de:26b9",),
-        memory_mib=46068,
-        power_limit_w=350,
-        pcie_generation=4,
-        peer_access=True,
-        ecc=True,
-        driver="595.80",
-        modules="open",
-    )
+    gpus = expected_of("l40s", cards, peer_access=True, modules="open")
     near, far = "NODE", "SYS"
     rows = [["X", near, far, far], [near, "X", far, far], [far, far, "X", near], [far, far, near, "X"]]
     machine = assembled("4× L40S on PCIe", cards, gpus)
@@ -70,16 +49,7 @@ def pcie() -> Assembled:
 def desktop() -> Assembled:
     """Two GeForce cards at rest: generation 1, no ECC, no peer access."""
     cards = Cards("NVIDIA GeForce RTX 5090", "10de:2b85", 2, 32607, 575, 5, "595.71.05", ecc=False, resting=True)
-    gpus = ExpectedGpus(
-        kind="rtx-5090",
-        count=2,
-        pci_ids=("10de:2b85",),
-        memory_mib=32153,
-        power_limit_w=575,
-        pcie_generation=5,
-        driver="595.71.05",
-        modules="open",
-    )
+    gpus = expected_of("rtx-5090", cards, memory_mib=32153, modules="open")
     name = "nvidia-smi/topo_m_rtx_2gpu_phb.txt"
     return assembled("2× GeForce at rest", cards, gpus).answered("nvidia-smi-topo", sample(name), name)
 
@@ -88,21 +58,7 @@ def desktop() -> Assembled:
 def bridged() -> Assembled:
     """2× H100 NVL joined by bridges: 12 of 18 links are in use by design."""
     cards = Cards("NVIDIA H100 NVL", "10de:2321", 2, 95830, 400, 5, "590.48.01", links=18)
-    gpus = ExpectedGpus(
-        kind="h100-nvl",
-        count=2,
-        pci_ids=("10de:2321",),
-        memory_mib=95830,
-        power_limit_w=400,
-        pcie_generation=5,
-        nvlink="pairs",
-        links=12,
-        links_per_pair=12,
-        peer_access=True,
-        ecc=True,
-        driver="590.48.01",
-        modules="open",
-    )
+    gpus = expected_of("h100-nvl", cards, nvlink="pairs", links=12, links_per_pair=12, peer_access=True, modules="open")
     name = "nvidia-smi/nvlink_s_h100_pcie_bridge_12of18.txt"
     machine = assembled("2× H100 NVL with bridges", cards, gpus).answered("nvlink-status", sample(name), name)
     joined = gpu_texts.matrix([["X", "NV12"], ["NV12", "X"]], [0, 0])
@@ -138,19 +94,8 @@ def v100() -> Assembled:
     cards = Cards(
         "Tesla V100-SXM2-32GB", "10de:1db5", 4, 32510, 300, 3, "470.256.02", 6, "25.781", old=True, retires=True
     )
-    gpus = ExpectedGpus(
-        kind="v100-sxm-32",
-        count=4,
-        pci_ids=("10de:1db5",),
-        memory_mib=32768,
-        power_limit_w=300,
-        pcie_generation=3,
-        nvlink="mesh",
-        links=6,
-        links_per_pair=2,
-        peer_access=True,
-        ecc=True,
-        driver="470.256.02",
+    gpus = expected_of(
+        "v100-sxm-32", cards, memory_mib=32768, nvlink="mesh", links=6, links_per_pair=2, peer_access=True
     )
     rows = [["X" if row == column else "NV2" for column in range(4)] for row in range(4)]
     machine = assembled("4× V100, older column forms", cards, gpus)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmhw_provision.checks.model import Level
-from tests.assembled import Assembled, sample
+from tests.assembled import Assembled, h100, sample
 
 SMI_KEYS = (
     *("nvidia-smi-list", "nvidia-smi-version", "nvidia-smi-gpus", "nvidia-smi-q", "nvidia-smi-topo"),
@@ -35,6 +35,20 @@ def told(
     """The machine with a sample as the answer to one command."""
     text = sample(name)
     return machine.answered(key, edit(text) if edit else text, name, rc=rc)
+
+
+def shown(
+    what: str,
+    origin: str,
+    key: str,
+    caught: dict[str, tuple[str, str]],
+    *,
+    rc: int = 0,
+    edit: Callable[[str], str] | None = None,
+    level: Level = "quick",
+) -> Fault:
+    """The fault that a sample shows: eight H100 with it as their answer to one command."""
+    return Fault(what, origin, lambda: told(h100(), key, origin, rc=rc, edit=edit), caught, level)
 
 
 def silent(machine: Assembled, name: str, rc: int) -> Assembled:

@@ -14,9 +14,10 @@ from tests.faults_gpu import GPU_FAULTS
 from tests.faults_links import LINK_FAULTS
 from tests.faults_machine import MACHINE_FAULTS
 from tests.faults_services import SERVICE_FAULTS
+from tests.faults_stack import STACK_FAULTS
 from tests.faults_variants import VARIANTS
 
-FAULTS = (*GPU_FAULTS, *LINK_FAULTS, *MACHINE_FAULTS, *SERVICE_FAULTS, *VARIANTS)
+FAULTS = (*GPU_FAULTS, *LINK_FAULTS, *MACHINE_FAULTS, *SERVICE_FAULTS, *STACK_FAULTS, *VARIANTS)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.assembled import Assembled, h100
 from tests.assembled_classes import desktop, pcie
-from tests.fault import Fault, in_block, in_row, logged, silent, told
+from tests.fault import Fault, in_block, in_row, logged, shown, silent, told
 
 _SMI, _OURS = "nvidia-smi", "written by us"
 
@@ -104,11 +104,12 @@ ANSWERS = (
         lambda: silent(h100(), f"{_SMI}/errors/unable_to_determine_handle.txt", 15),
         {"gpu-answers": ("gpu-lost", "gpu lost (0000:BA:00.0)")},
     ),
-    Fault(
+    shown(
         "driver older than our fields",
         f"{_SMI}/query_gpu_invalid_field.txt",
-        lambda: told(h100(), "nvidia-smi-gpus", f"{_SMI}/query_gpu_invalid_field.txt", rc=2),
+        "nvidia-smi-gpus",
         {"gpu-answers": ("invalid-field", "invalid field")},
+        rc=2,
     ),
     Fault(
         "seven of eight GPUs on the PCI bus",

@@ -6,7 +6,7 @@ import re
 
 from tests.assembled import Assembled, h100, sample
 from tests.assembled_classes import a100, desktop, mig, pcie, v100
-from tests.fault import Fault, in_block, in_row, logged, told
+from tests.fault import Fault, in_block, in_row, logged, shown
 
 _SMI, _OURS = "nvidia-smi", "written by us"
 
@@ -40,8 +40,8 @@ def _remap() -> Assembled:
     return in_block(a100(), 2, r"    Remapped Rows\n(?:        .*\n){4}", said[0])
 
 
-def _xid(name: str) -> Assembled:
-    return logged(h100(), sample(name), name)
+def _xid(what: str, name: str, caught: dict[str, tuple[str, str]]) -> Fault:
+    return Fault(what, name, lambda: logged(h100(), sample(name), name), caught)
 
 
 def _third(match: re.Match[str]) -> str:
@@ -52,10 +52,10 @@ def _third(match: re.Match[str]) -> str:
 
 
 LINKS = (
-    Fault(
+    shown(
         "two NVLinks down on one GPU",
         f"{_SMI}/nvlink_s_h100_8gpu_gpu3_2inactive.txt",
-        lambda: told(h100(), "nvlink-status", f"{_SMI}/nvlink_s_h100_8gpu_gpu3_2inactive.txt"),
+        "nvlink-status",
         {"gpu-nvlink": ("", "GPU3: 16 up, down: 4, 5")},
     ),
     Fault(
@@ -74,10 +74,10 @@ LINKS = (
         ),
         {"gpu-topology": ("", "GPU3: NV16 instead of NV18")},
     ),
-    Fault(
+    shown(
         "one GPU missing from the matrix",
         f"{_SMI}/topo_m_h100_7gpu_one_missing.txt",
-        lambda: told(h100(), "nvidia-smi-topo", f"{_SMI}/topo_m_h100_7gpu_one_missing.txt"),
+        "nvidia-smi-topo",
         {"gpu-topology": ("fewer", "7 GPUs")},
     ),
     Fault(
@@ -86,10 +86,10 @@ LINKS = (
         lambda: h100().answered("nvidia-smi-topo", "", _OURS, rc=124),
         {"gpu-topology": ("slow", "did not answer")},
     ),
-    Fault(
+    shown(
         "all NVLinks down while the diagnosis passes",
         "dcgm/nvlink_link_status_all_down.txt",
-        lambda: told(h100(), "dcgm-nvlink", "dcgm/nvlink_link_status_all_down.txt"),
+        "dcgm-nvlink",
         {"dcgm-links": ("", "GPU0: links 0")},
     ),
     Fault(
@@ -192,30 +192,10 @@ HEALTH = (
         lambda: in_row(h100(), 0, "700.00 W", "500.00 W"),
         {"gpu-power": ("", "GPU0: 500 W")},
     ),
-    Fault(
-        "Xid 79",
-        "kernel/dmesg_xid79_fallen.log",
-        lambda: _xid("kernel/dmesg_xid79_fallen.log"),
-        {"gpu-xid": ("bus", "Xid 79 at 0000:44:00")},
-    ),
-    Fault(
-        "Xid 119, GSP",
-        "kernel/dmesg_xid119_gsp.log",
-        lambda: _xid("kernel/dmesg_xid119_gsp.log"),
-        {"gpu-xid": ("firmware", "Xid 119")},
-    ),
-    Fault(
-        "Xid 63",
-        "kernel/dmesg_xid63_row_remap.log",
-        lambda: _xid("kernel/dmesg_xid63_row_remap.log"),
-        {"gpu-xid": ("remap", "Xid 63")},
-    ),
-    Fault(
-        "eleven kinds of Xid",
-        "kernel/dmesg_xid_zoo.log",
-        lambda: _xid("kernel/dmesg_xid_zoo.log"),
-        {"gpu-xid": ("bus", "Xid 79")},
-    ),
+    _xid("Xid 79", "kernel/dmesg_xid79_fallen.log", {"gpu-xid": ("bus", "Xid 79 at 0000:44:00")}),
+    _xid("Xid 119, GSP", "kernel/dmesg_xid119_gsp.log", {"gpu-xid": ("firmware", "Xid 119")}),
+    _xid("Xid 63", "kernel/dmesg_xid63_row_remap.log", {"gpu-xid": ("remap", "Xid 63")}),
+    _xid("eleven kinds of Xid", "kernel/dmesg_xid_zoo.log", {"gpu-xid": ("bus", "Xid 79")}),
     Fault(
         "off the bus without an Xid",
         "NVSentinel#155",

@@ -10,17 +10,12 @@ from llmhw_provision.evidence import Result
 from llmhw_provision.expected import Expected, ExpectedFabric
 from llmhw_provision.plan.model import RoleConfigs
 from tests.assembled import RAILS, Assembled, h100, sample
-from tests.fault import Fault, logged, told
+from tests.fault import Fault, logged, shown
 from tests.unit.recordings import host_plan, recorded
 from tests.unit.test_checks_base import HOST as TUNED
 from tests.unit.test_checks_base import acs, bridge
 
 _OURS = "written by us"
-
-
-def _listed(name: str) -> Assembled:
-    """The machine with another ibstat listing, and the same in sysfs."""
-    return told(h100(), "ibstat", name)
 
 
 def _virtual() -> Assembled:
@@ -118,29 +113,30 @@ E: Unable to correct problems, you have held broken packages.
 """
 _STANDBY = "sminfo: sm lid 7 sm guid 0xa088c20300000009, activity count 12 priority 0 state 2 SMINFO_STANDBY\n"
 _FABRIC = (
-    Fault(
+    shown(
         "one port without a cable",
         "ib/ibstat_h100_one_polling.txt",
-        lambda: _listed("ib/ibstat_h100_one_polling.txt"),
+        "ibstat",
         {"ib-ports": ("", "mlx5_10: Down, Polling, 10 Gbit/s")},
     ),
-    Fault(
+    shown(
         "no subnet manager",
         "ib/ibstat_h100_all_initializing_no_sm.txt",
-        lambda: _listed("ib/ibstat_h100_all_initializing_no_sm.txt"),
+        "ibstat",
         {"ib-ports": ("no-manager", "mlx5_0: Initializing")},
     ),
-    Fault(
+    shown(
         "one port at 200",
         "ib/ibstat_h100_one_at_200.txt",
-        lambda: _listed("ib/ibstat_h100_one_at_200.txt"),
+        "ibstat",
         {"ib-ports": ("rate", "mlx5_5: Active, LinkUp, 200")},
     ),
-    Fault(
+    shown(
         "ibstat breaks off",
         "ib/ibstat_h100_partial_then_panic.txt",
-        lambda: told(h100(), "ibstat", "ib/ibstat_h100_partial_then_panic.txt", rc=255),
+        "ibstat",
         {"ib-adapters": ("panic", "mlx5_8")},
+        rc=255,
     ),
     Fault(
         "no adapter, and ibstat ends with 0",
@@ -154,36 +150,27 @@ _FABRIC = (
         _virtual,
         {"ib-ports": ("address", "mlx5_6: Down, LinkUp")},
     ),
-    Fault(
+    shown(
         "ib_umad not loaded",
         "ib/errors/sminfo_no_umad.txt",
-        lambda: told(h100(), "sminfo", "ib/errors/sminfo_no_umad.txt", rc=255),
+        "sminfo",
         {"ib-manager": ("umad", "Failed to open")},
+        rc=255,
     ),
-    Fault(
-        "no subnet manager answers",
-        "ib/sminfo_query_failed.txt",
-        lambda: told(h100(), "sminfo", "ib/sminfo_query_failed.txt", rc=255),
-        {"ib-manager": ("", "query")},
-    ),
+    shown("no subnet manager answers", "ib/sminfo_query_failed.txt", "sminfo", {"ib-manager": ("", "query")}, rc=255),
     Fault(
         "two subnet managers",
         "B050",
         lambda: h100().answered("sminfo", _STANDBY, _OURS),
         {"ib-manager": ("several", "STANDBY")},
     ),
-    Fault(
+    shown(
         "half width, no issue observed",
         "ib/mlxlink_ndr_2x.txt",
-        lambda: told(h100(), f"mlxlink:{RAILS[3]}", "ib/mlxlink_ndr_2x.txt"),
+        f"mlxlink:{RAILS[3]}",
         {"ib-cable": ("width", "2x: No issue")},
     ),
-    Fault(
-        "no cable",
-        "ib/mlxlink_no_cable.txt",
-        lambda: told(h100(), f"mlxlink:{RAILS[0]}", "ib/mlxlink_no_cable.txt"),
-        {"ib-cable": ("", "able")},
-    ),
+    shown("no cable", "ib/mlxlink_no_cable.txt", f"mlxlink:{RAILS[0]}", {"ib-cable": ("", "able")}),
     Fault(
         "two of four lanes",
         _OURS,
@@ -245,11 +232,8 @@ _MACHINE = (
         lambda: h100().edited("lspci", r"(1a:00.0 (?:.*\n)+?.*LnkSta:\tSpeed )32GT/s", r"\g<1>16GT/s", count=1),
         {"pcie-links": ("", "1a:00.0: network adapter at 16GT/s")},
     ),
-    Fault(
-        "fan stopped, power supply failed",
-        "ipmi/sdr_mixed.txt",
-        lambda: told(h100(), "ipmi-sdr", "ipmi/sdr_mixed.txt"),
-        {"bmc-sensors": ("power", "FAN7: 0 RPM")},
+    shown(
+        "fan stopped, power supply failed", "ipmi/sdr_mixed.txt", "ipmi-sdr", {"bmc-sensors": ("power", "FAN7: 0 RPM")}
     ),
     Fault(
         "no management controller",
@@ -261,10 +245,10 @@ _MACHINE = (
         ),
         {"bmc-sensors": ("", "ended with status 1"), "bmc-events": ("", "ended with status 1")},
     ),
-    Fault(
+    shown(
         "uncorrectable memory error in the event log",
         "ipmi/sel_ecc.txt",
-        lambda: told(h100(), "ipmi-sel", "ipmi/sel_ecc.txt"),
+        "ipmi-sel",
         {"bmc-events": ("", "1 uncorrectable")},
     ),
     Fault(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.assembled import Assembled, h100, sample
-from tests.fault import Fault, told
+from tests.fault import Fault, shown, told
 
 _OURS = "written by us"
 
@@ -17,23 +17,26 @@ def _renamed(text: str) -> str:
 
 
 SERVICE_FAULTS = (
-    Fault(
+    shown(
         "slurmd finds 7 of 8 GPUs",
         "slurm/show_node_7of8.txt",
-        lambda: told(h100(), "slurm-nodes", "slurm/show_node_7of8.txt", edit=_renamed),
+        "slurm-nodes",
         {"slurm-node": ("gpus", "(7 < 8)")},
+        edit=_renamed,
     ),
-    Fault(
+    shown(
         "GRES without files",
         "slurm/show_node_0of8_fileless.txt",
-        lambda: told(h100(), "slurm-nodes", "slurm/show_node_0of8_fileless.txt", edit=_renamed),
+        "slurm-nodes",
         {"slurm-node": ("invalid", "INVALID_REG, 8 GPUs")},
+        edit=_renamed,
     ),
-    Fault(
+    shown(
         "drained by a health check",
         "slurm/show_node_drain_nhc.txt",
-        lambda: told(h100(), "slurm-nodes", "slurm/show_node_drain_nhc.txt", edit=_renamed),
+        "slurm-nodes",
         {"slurm-node": ("gpus", "IDLE+DRAIN, 7 GPUs: NHC")},
+        edit=_renamed,
     ),
     Fault(
         "node not known",
@@ -41,23 +44,19 @@ SERVICE_FAULTS = (
         lambda: h100().edited("slurm-nodes", "NodeName=gpu-node02", "NodeName=gpu-node03"),
         {"slurm-node": ("unknown", "not known")},
     ),
-    Fault(
-        "slurmd -G finds 7",
-        "slurm/slurmd_G_7.txt",
-        lambda: told(h100(), "slurmd-gres", "slurm/slurmd_G_7.txt"),
-        {"slurm-gres": ("", "7 GPUs")},
-    ),
+    shown("slurmd -G finds 7", "slurm/slurmd_G_7.txt", "slurmd-gres", {"slurm-gres": ("", "7 GPUs")}),
     Fault(
         "slurmd waits for /dev/nvidia0",
         "slurm/slurmd_missing_dev.txt",
         lambda: _gone("slurmd-gres", sample("slurm/slurmd_missing_dev.txt")),
         {"slurm-gres": ("device", "/dev/nvidia0")},
     ),
-    Fault(
+    shown(
         "controller down",
         "slurm/scontrol_ping_down.txt",
-        lambda: told(h100(), "scontrol-ping", "slurm/scontrol_ping_down.txt", rc=1),
+        "scontrol-ping",
         {"slurm-controller": ("", "node01 is DOWN")},
+        rc=1,
     ),
     Fault(
         "no configuration source",
@@ -103,31 +102,33 @@ SERVICE_FAULTS = (
         lambda: h100().edited("dcgm-health", "Healthy", "Failure"),
         {"dcgm-health": ("", "Failure")},
     ),
-    Fault(
+    shown(
         "diagnosis fails on two GPUs",
         "dcgm/diag_r3_v3_fail_wrapped.txt",
-        lambda: told(h100(), "dcgm-diag-1", "dcgm/diag_r3_v3_fail_wrapped.txt", rc=226),
+        "dcgm-diag-1",
         {"dcgm-diag": ("", "row remap GPU3, PCIe GPU3, GPU Memory GPU0")},
-        "standard",
+        rc=226,
+        level="standard",
     ),
-    Fault(
+    shown(
         "diagnosis fails under power",
         "dcgm/diag_v4_fail.json",
-        lambda: told(h100(), "dcgm-diag-1", "dcgm/diag_v4_fail.json", rc=226),
+        "dcgm-diag-1",
         {"dcgm-diag": ("", "targeted_power GPU0: Thermal violation")},
-        "standard",
+        rc=226,
+        level="standard",
     ),
-    Fault(
+    shown(
         "every test of the diagnosis is skipped",
         "dcgm/diag_r3_consumer_all_skip.txt",
-        lambda: told(h100(), "dcgm-diag-1", "dcgm/diag_r3_consumer_all_skip.txt"),
+        "dcgm-diag-1",
         {"dcgm-diag": ("", "tested nothing")},
-        "standard",
+        level="standard",
     ),
-    Fault(
+    shown(
         "engine fails in NCCL",
         "serving/vllm_startup_nccl_fail.log",
-        lambda: told(h100(), "log:vllm.service", "serving/vllm_startup_nccl_fail.log"),
+        "log:vllm.service",
         {"server-log": ("nccl", "not ready: nccl")},
     ),
     Fault(
@@ -144,10 +145,10 @@ SERVICE_FAULTS = (
         lambda: _gone("vllm-metrics:8000", "curl: (7) Failed to connect to 127.0.0.1 port 8000\n", 7),
         {"server-answers": ("", "nobody listens")},
     ),
-    Fault(
+    shown(
         "async_io cannot be built",
         "training/ds_report_async_io_no.txt",
-        lambda: told(h100(), "ds_report", "training/ds_report_async_io_no.txt"),
+        "ds_report",
         {"env-deepspeed": ("", "async_io: cannot be built")},
     ),
     Fault(
@@ -156,10 +157,10 @@ SERVICE_FAULTS = (
         lambda: h100().edited("ds_report", r"^nvcc version .*$", "nvcc version ..................... None"),
         {"env-deepspeed": ("nvcc", "nvcc none")},
     ),
-    Fault(
+    shown(
         "CPU build of torch",
         "training/llamafactory_env_cpu_torch.txt",
-        lambda: told(h100(), "llamafactory-env", "training/llamafactory_env_cpu_torch.txt"),
+        "llamafactory-env",
         {"env-llamafactory": ("", "2.6.0+cpu sees no GPU")},
     ),
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from llmhw_provision.checks import table
+from llmhw_provision.checks.model import Level
 from tests.assembled import Assembled
 from tests.assembled_classes import HEALTHY
 from tests.assembled_recorded import RECORDED
+from tests.assembled_stack import FRESH, STACKED
 from tests.faults import FAULTS, Row, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
 
@@ -28,7 +30,7 @@ def page() -> str:
     """The whole page; raises NoSample."""
     rows = [judged(fault) for fault in FAULTS]
     wrong = [row.fault.what for row in rows if row.missed or row.alarms]
-    machines = [build() for build in (*HEALTHY, *RECORDED)]
+    machines = [build() for build in (*HEALTHY, *RECORDED, *STACKED)]
     own = sum(row.fault.origin == "written by us" for row in rows)
     checks = {check for row in rows for check in row.fault.caught}
     lines = [_HEAD, f"**{len(rows)} faults**, {len(rows) - own} of them public cases or samples."]
@@ -45,6 +47,7 @@ def page() -> str:
         "|---|---|---|---|",
     ]
     lines += [_healthy(machine) for machine in machines]
+    lines += [_healthy(build(), "before") for build in FRESH]
     lines += ["\n## Not seeded\n", "| case or sample | why |", "|---|---|"]
     lines += [f"| {name} | {why} |" for name, why in sorted(ELSEWHERE.items())]
     return "\n".join(lines) + "\n"
@@ -59,8 +62,8 @@ def _line(row: Row) -> str:
     return f"| {_cell(row.fault.what)} | {row.fault.origin} | {row.machine} | {by} | {says} | {causes} |"
 
 
-def _healthy(machine: Assembled) -> str:
-    found = findings(machine, "standard")
+def _healthy(machine: Assembled, level: Level = "standard") -> str:
+    found = findings(machine, level)
     names = sorted({source for source in machine.parts.values() if "/" in source})
     alarms = sum(one.status != "pass" for one in found)
     return f"| {machine.title} | {len(found)} | {alarms} | {'; '.join(names) or 'written by us'} |"

@@ -83,13 +83,17 @@ PROOFS = {
             *(f"roles/host_modules/library/{name}.py" for name in ("systemd_mount", "timed_service")),
             *(
                 f"roles/host_modules/module_utils/host_modules/{n}.py"
-                for n in ("bare_folder", "initramfs", "mount_unit")
+                for n in ("bare_folder", "exact_versions", "initramfs", "mount_unit")
             ),
             "roles/initramfs",
             "playbooks/storage.yml",
             "playbooks/initramfs.yml",
             *_REHEARSAL,
         ),
+    ),
+    "gpu-board": Proof(
+        tests=("tests/rehearsal/test_gpu_board.py",),
+        covers=("tests/rehearsal/gpu/hardware", "tests/rehearsal/gpu/module", *_REHEARSAL),
     ),
     "python-env": Proof(
         tests=("tests/roles/test_python_env_locks.py",),
@@ -99,7 +103,7 @@ PROOFS = {
             *(f"llmhw_provision/plan/{name}.py" for name in ("python_env", "resolve_python", "roles_python")),
             *(f"llmhw_provision/{room}/python_envs.py" for room in ("checks", "probes")),
             "llmhw_provision/probes/on_host/python_envs",
-            "roles/host_modules/module_utils/host_modules/files.py",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("exact_versions", "files", "way_out")),
             "roles/host_modules/library/deferred_packages.py",
             "tests/containers",
             "tests/roles/cpu_packages.py",
@@ -111,12 +115,35 @@ PROOFS = {
             "llmhw_provision/launch",
             "llmhw_provision/plan/layouts.py",
             "llmhw_provision/plan/work.py",
-            "llmhw_provision/sizing/layout.py",
-            "llmhw_provision/sizing/legal.py",
+            *(f"llmhw_provision/sizing/{name}.py" for name in ("launchers", "layout", "legal")),
             "llmhw_provision/workload.py",
             *(f"locks/{name}.txt" for name in ("serve-cpu", "train-lf-cpu", "train-hf")),
             "tests/frameworks",
             "tests/unit/launches.py",
+        ),
+    ),
+    "gpu-packages": Proof(
+        tests=("tests/roles/test_package_sources.py", "tests/roles/test_cuda.py", "tests/roles/test_nccl.py"),
+        covers=(
+            "roles/package_sources",
+            "roles/cuda",
+            "roles/nccl",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions", "files")),
+            "roles/host_modules/module_utils/host_modules/way_out.py",
+            "roles/host_modules/library/deferred_packages.py",
+            "playbooks/gpu.yml",
+            *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "repository", "signing")),
+            "tests/containers",
+            "tests/roles/gpu_packages.py",
+        ),
+    ),
+    "bench": Proof(
+        tests=("tests/frameworks/test_bench.py",),
+        covers=(
+            "llmhw_provision/on_host/bench",
+            "llmhw_provision/probes/throughput.py",
+            "locks/serve-cpu.txt",
+            "tests/frameworks/__main__.py",
         ),
     ),
     "apply-faults": Proof(
@@ -134,6 +161,7 @@ PROOFS = {
             "playbooks",
             "roles/site_base",
             "roles/host_modules/library/deferred_packages.py",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions")),
             "tests/containers",
         ),
     ),

@@ -105,6 +105,13 @@ class Distro(Supported):
     refuses_keys: tuple[str, ...] = ()
 
 
+class SigningKey(Dated):
+    """A vendor's key for package repositories; `file` is its name beside the packages."""
+
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
+    file: str
+
+
 class Repository(Dated):
     """A package repository; `deb` and `rpm` name what sets it up."""
 
@@ -240,8 +247,10 @@ class Software(Record):
     drivers: dict[str, DriverBranch]
     cuda_majors: dict[str, CudaMajor]
     cuda: dict[str, Cuda]
+    distribution_cuda: dict[str, SeenVersion] = Field(description="toolkit in a distribution's own archive")
     architectures: dict[str, GpuArchitecture]
     distros: dict[str, Distro]
+    keys: dict[str, SigningKey]
     repositories: dict[str, Repository]
     packages: tuple[PackageRule, ...]
     versions: dict[str, SeenVersion]

@@ -31,6 +31,7 @@ Area = Literal[
     "drives",
     "services",
     "python",
+    "throughput",
 ]
 LEVELS: tuple[Level, ...] = ("before", "quick", "standard")
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
+
+from llmhw_provision.checks.gpu_plan import stack_of
 from llmhw_provision.checks.model import Check, Level, Outcome, failed, passed, warned
 from llmhw_provision.checks.views import array_names, volumes, whole_host
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import package_tools, packages, processes
+from llmhw_provision.probes.gpu_packages import PATTERNS
 
 _MOST = 8
 
@@ -37,12 +42,21 @@ def sources(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     expected = "every source answers"
     if bad:
         text = "; ".join(f"{source.uri}: {source.reason}" for source in bad[:_MOST])
+        if all(_cured(host, source) for source in bad):
+            return warned(text, expected, "signed-by")
         if _other_way(host):
             return warned(f"{text} (apply sets the site's own way)", expected, "other-way")
         return failed(text, expected, "dns" if any("resolv" in source.reason for source in bad) else "")
     if not found and not _other_way(host) and any(_lacks(evidence, name) for name in planned(host)):
         return failed("no source over the network", expected)
     return passed(f"{len(found)} answer", expected)
+
+
+def _cured(host: HostPlan, source: packages.Source) -> bool:
+    """Whether apt refuses all lists for two keys of a source that apply sets up: the role sets the others aside."""
+    match = re.search(r"Conflicting values set for option Signed-By regarding source (\S+)", source.reason)
+    stack = stack_of(host)
+    return bool(match and stack and stack.sets_aside(match[1]))
 
 
 def _other_way(host: HostPlan) -> bool:
@@ -96,7 +110,8 @@ def states(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa
     """
     found, expected = packages.states(evidence), "every package whole"
     half = [name for name, state in found.items() if "H" in state or "R" in state[2:]]
-    broken = [name for name in half if name not in planned(host)]
+    mine = planned(host)
+    broken = [name for name in half if name not in mine and not _of_stack(host, name)]
     if broken:
         return failed(f"left half-way: {', '.join(broken[:_MOST])}", expected)
     ours = [*half, *("an interrupted dpkg" for state in found.values() if state == "!!")]
@@ -106,6 +121,15 @@ def states(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa
     if waiting:
         return warned(f"not configured yet: {', '.join(waiting[:_MOST])}", expected, "waiting")
     return passed(expected, expected)
+
+
+def _of_stack(host: HostPlan, name: str) -> bool:
+    """Whether the roles of the GPU software install the package or what comes with it."""
+    stack = stack_of(host)
+    if stack is None:
+        return False
+    named = {*stack.packages, *(need.partition(">=")[0] for need in stack.driver.needs)}
+    return name in named or any(fnmatchcase(name, pattern) for pattern in PATTERNS)
 
 
 def locks(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noqa: ARG001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmhw_provision.checks.gpu_plan import with_build
 from llmhw_provision.checks.model import Check, Level, Outcome, failed, passed, warned
 from llmhw_provision.checks.views import whole_host
 from llmhw_provision.evidence import Evidence
@@ -86,11 +87,16 @@ def windows(host: HostPlan, evidence: Evidence, subject: str) -> Outcome:  # noq
     return passed(f"{len(found)} GPUs, largest window {', '.join(sizes)}" if found else "no GPU", expected)
 
 
+def _unbuilt(host: HostPlan) -> tuple[str, ...]:
+    """Where apply builds the driver, gpu-signing asks the same and more."""
+    return () if with_build(host) else ("",)
+
+
 _B: tuple[Level, ...] = ("before",)
 CHECKS = (
     Check("host-room", "host", _B, "critical", "preflight-host", "df", whole_host, room),
     Check("host-clock", "host", _B, "critical", "preflight-host", "clock", whole_host, clock),
     Check("host-name", "host", _B, "minor", "preflight-host", "own-name", whole_host, name),
-    Check("firmware-secure-boot", "host", _B, "major", "preflight-host", "secure-boot", whole_host, secure_boot),
+    Check("firmware-secure-boot", "host", _B, "major", "preflight-host", "secure-boot", _unbuilt, secure_boot),
     Check("firmware-windows", "host", _B, "critical", "preflight-host", "gpu-bars", whole_host, windows),
 )

@@ -19,6 +19,7 @@ from llmhw_provision.checks import (
     package_state,
     python_envs,
     readiness,
+    throughput,
     tuning,
     volume_watch,
 )
@@ -47,6 +48,7 @@ CHECKS: tuple[Check, ...] = (
     *memory_fs.CHECKS,
     *python_envs.CHECKS,
     *hardware.CHECKS,
+    *throughput.CHECKS,
 )
 
 
@@ -97,7 +99,7 @@ def commands(plan: HostPlan, level: Level) -> tuple[Command, ...]:
     paths = [item.mount for item in volumes(plan)] + [item.path for item in tmpfs_mounts(plan)]
     paths += [item.path for item in plan.roles.nvme_raid0.directories] if plan.roles.nvme_raid0 else []
     found.append(folders.stat_command(tuple(paths)))
-    return (*found, *hardware.commands(plan, level))
+    return (*found, *hardware.commands(plan, level), *throughput.commands(plan, level))
 
 
 def _before(plan: HostPlan) -> tuple[Command, ...]:

@@ -12,9 +12,11 @@ from llmhw_provision.checks.texts_base import BASE
 from llmhw_provision.checks.texts_before import BEFORE
 from llmhw_provision.checks.texts_fabric import FABRIC, MACHINE
 from llmhw_provision.checks.texts_gpu import GPU
+from llmhw_provision.checks.texts_gpu_stack import GPU_STACK
 from llmhw_provision.checks.texts_python import PYTHON
 from llmhw_provision.checks.texts_services import SERVICES
 from llmhw_provision.checks.texts_storage import STORAGE
+from llmhw_provision.checks.texts_throughput import THROUGHPUT
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Text:
     next_step: str
 
 
-_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES, PYTHON)
+_AREAS = (BASE, BEFORE, STORAGE, GPU, GPU_STACK, FABRIC, MACHINE, SERVICES, PYTHON, THROUGHPUT)
 TEXTS: dict[str, Text] = {
     **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(

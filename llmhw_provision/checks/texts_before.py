@@ -70,6 +70,11 @@ BEFORE: dict[str, Words] = {
         "the host does not have the mirrors or the proxy of site.yaml yet",
         "nothing: apply sets them first, and then they must answer",
     ),
+    "package-sources/signed-by": Words(
+        "package sources answer",
+        "NVIDIA's source stands in two files with two keys: apt reads no list at all",
+        "nothing: apply sets the other file aside first",
+    ),
     "package-candidate/other-way": Words(
         "package {subject} can be had",
         "the host does not have the mirrors or the proxy of site.yaml yet",

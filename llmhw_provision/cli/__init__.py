@@ -22,6 +22,7 @@ _VERBS = {
     "plan": "decide everything; write plan.json and the inventory",
     "launch": "print or write the files that start the work",
     "apply": "carry the plan out on the machines",
+    "rollback": "back to the driver before the last change",
     "runs": "list earlier runs, show how one ended",
     "verify": "check the machines against the plan",
     "collect": "read this machine into one file, to be judged elsewhere",

@@ -100,11 +100,11 @@ def warn_again(order: orders.Order) -> None:
         click.secho(line, err=True, bold=True, fg="red", color=False if os.environ.get("NO_COLOR") else None)
 
 
-def refuse_without_terminal() -> None:
+def refuse_without_terminal(verb: str = "apply") -> None:
     """Raises InputError where nobody can be asked."""
     if not sys.stdin.isatty():
         raise InputError(
-            "apply asks before it alters machines, but standard input is no terminal",
+            f"{verb} asks before it alters machines, but standard input is no terminal",
             "add --yes, or look first with --check; nothing was started",
         )
 
@@ -112,7 +112,7 @@ def refuse_without_terminal() -> None:
 def carry_out(order: orders.Order, *, content: Path, as_json: bool) -> int:
     """Runs the order with the playbooks below `content` and says how it ended; the exit status."""
     runs = order.site / "runs"
-    earlier = estimate.earlier(runs, verb="apply", plan=order.plan.identity, choice=order.choice)
+    earlier = estimate.earlier(runs, verb=order.verb, plan=order.plan.identity, choice=order.choice)
     roles = {host.name: text.roles(host) for host in order.hosts}
     watcher = progress.watcher(sys.stderr, roles=roles, earlier=earlier)
     result = apply.run(order, watcher, content=content)

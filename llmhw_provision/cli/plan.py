@@ -17,6 +17,7 @@ from llmhw_provision.machine import Machine
 from llmhw_provision.plan.base import require_files
 from llmhw_provision.plan.build import build_plan
 from llmhw_provision.plan.difference import differences
+from llmhw_provision.plan.gpu_stack import software_files
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.plan.versions import ended_since
 from llmhw_provision.site import Site
@@ -86,7 +87,7 @@ def read_site(folder: Path) -> tuple[Need, Site, dict[str, Machine]]:
             observed[host.name] = machine
     if site is not None:
         try:
-            require_files(site.site_base, folder)
+            require_files(site.site_base, folder, software_files(site.software))
         except InputError as error:
             problems.extend(error.problems)
     if problems or workload is None or site is None:

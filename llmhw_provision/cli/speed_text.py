@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from llmhw_provision.sizing.checkpoint import DALY, GPU_HOURS_PER_FAILURE, Saving
-from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.efficiency import band, record
 from llmhw_provision.sizing.flops import CONVENTIONS
 from llmhw_provision.sizing.network import PORT
 from llmhw_provision.sizing.power import PUE, kilowatt_hours
 from llmhw_provision.sizing.speed import CORES, Speed
+from llmhw_provision.sizing.step import Part
 from llmhw_provision.units import disk
 
 

@@ -14,6 +14,7 @@ import click
 from llmhw_provision import evidence_archive
 from llmhw_provision.checks.collecting import unanswered
 from llmhw_provision.checks.identity import planned_host
+from llmhw_provision.checks.measuring import measure, without_old
 from llmhw_provision.checks.model import Level
 from llmhw_provision.checks.session import Session, run
 from llmhw_provision.checks.table import commands
@@ -38,7 +39,7 @@ from llmhw_provision.site import Site
     type=click.Choice(["before", "quick", "standard"]),
     default="quick",
     show_default=True,
-    help="What is asked: before apply (seconds), quick (seconds), standard (minutes).",
+    help="What is asked: before apply (seconds), quick (seconds), standard (minutes: the GPUs are measured).",
 )
 @click.option(
     "--evidence",
@@ -50,7 +51,10 @@ from llmhw_provision.site import Site
 @become_password
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str, as_json: bool) -> int:
-    """Check the machines against plan.json; writes a report under runs/. Changes nothing on the machines."""
+    """Check the machines against plan.json; writes a report under runs/. Changes nothing on the machines.
+
+    Level standard puts load on the GPUs, where torch for them is planned and nobody uses them.
+    """
     asked = cast(Level, level)
     plan = read(folder / "plan.json", Plan)
     if plan.origin == "purchase":
@@ -62,11 +66,14 @@ def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str,
         click.echo(line, err=True)
     site = None if recorded else read(folder / "site.yaml", Site)
     started = time.monotonic()
+    done: frozenset[str] = frozenset()
+    if site and asked == "standard":
+        done = measure(plan, lambda wanted: read_site(site, folder, wanted, password=password), _say)
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
     out = create(folder / "runs", verb="verify").path
 
     def reader() -> Mapping[str, Evidence]:
-        found = _read(plan, site, folder, asked, password) if site else replayed
+        found = without_old(_read(plan, site, folder, asked, password), done) if site else replayed
         for name, evidence in found.items():
             save(evidence, out / "evidence" / f"{name}.json")
         return found
@@ -86,6 +93,10 @@ def command(folder: Path, level: str, recorded: tuple[Path, ...], password: str,
     click.echo(f"report: {page}  (中文: {page.with_name('report.zh.html').name})", err=as_json)
     bad = any(finding.status in ("fail", "could-not-run") for finding in report.findings)
     return 3 if bad or not report.findings else 0
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _recordings(plan: Plan, paths: tuple[Path, ...]) -> dict[str, Evidence]:

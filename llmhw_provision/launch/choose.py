@@ -5,13 +5,14 @@ from __future__ import annotations
 from llmhw_provision.errors import InputError, Problem
 from llmhw_provision.launch.deepspeed import PRESETS
 from llmhw_provision.launch.setup import Setup
+from llmhw_provision.sizing.launchers import ON_HOST, SPLITTING_JOBS
 from llmhw_provision.workload import FrameworkName
 
 _JOBS: dict[FrameworkName, tuple[str, ...]] = {
     "llamafactory": ("pretrain", "sft", "dpo", "ppo"),
     "trl": ("grpo",),
     "accelerate": ("pretrain", "sft", "dpo"),
-    "megatron": ("pretrain", "sft"),
+    "megatron": SPLITTING_JOBS,
     "vllm": ("serve",),
     "tgi": ("serve",),
     "tensorrt-llm": ("serve",),
@@ -78,7 +79,7 @@ def _training(setup: Setup, name: FrameworkName) -> list[Problem]:
         found.append(Problem(text, "add it to locks/train-lf.in and run make locks, or use method lora and adamw"))
     if job.optimizer not in ("adamw", "adafactor", "sgd", *_EIGHT_BIT):
         found.append(Problem(f"optimizer {job.optimizer}: no launch file for it", "use adamw, adafactor or sgd"))
-    if of.offload_optimizer and job.optimizer != "adamw":
+    if of.offload_optimizer and job.optimizer not in ON_HOST:
         text = f"optimizer {job.optimizer} has no form for the CPU in DeepSpeed, where the layout keeps its states"
         found.append(Problem(text, "use adamw, or leave offload out"))
     if name in _SCHEMES and job.scheme not in _SCHEMES[name]:

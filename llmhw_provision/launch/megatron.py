@@ -6,13 +6,18 @@ from llmhw_provision.errors import InputError, Problem
 from llmhw_provision.launch.files import LaunchFile, Setting, Value, as_argument_file, header
 from llmhw_provision.launch.setup import Setup
 from llmhw_provision.sizing.checkpoint import DALY
+from llmhw_provision.sizing.launchers import (
+    SPLITTING_OPTIMIZERS,
+    SPLITTING_SCHEMES,
+    counted_as_layers,
+    no_arguments,
+)
 
 PATH = "megatron.args"
 _CORE = "megatron-core 0.19.2, core/model_parallel_config.py"
 _MODEL = "megatron-core 0.19.2, core/transformer/transformer_config.py"
 _TRAINING = "megatron-core 0.19.2, training/arguments.py"
 _CHECKPOINT = "megatron-core 0.19.2, training/config/training_config.py"
-_SCHEMES = ("mixed", "mixed-fp32-grads", "fp8", "fp32")
 
 
 def megatron(setup: Setup) -> LaunchFile:
@@ -37,27 +42,18 @@ def megatron(setup: Setup) -> LaunchFile:
 
 def _problems(setup: Setup) -> list[Problem]:
     model = setup.need.model
-    odd = {
-        "sliding windows": model.sliding_layers,
-        "linear attention": model.linear_layers,
-        "cross attention": model.cross_layers,
-        "a vision tower": model.vision_parameters,
-        "learned positions": model.position_rows,
-        "attention sinks": model.sinks,
-        "gated attention": model.gated_attention,
-    }
-    has = ", ".join(name for name, there in odd.items() if there)
+    has = no_arguments(model)
     found = []
     if has or model.family == "parameters":
         text = f"megatron: {model.title} has {has or 'no config.json'}, for which no arguments are written"
         found.append(Problem(text, "name a model of the Llama, Qwen, Mixtral or DeepSeek kind"))
-    if setup.job.scheme not in _SCHEMES:
+    if setup.job.scheme not in SPLITTING_SCHEMES:
         found.append(
-            Problem(f"megatron: no arguments for precision {setup.job.scheme}", f"able: {', '.join(_SCHEMES)}")
+            Problem(f"megatron: no arguments for precision {setup.job.scheme}", f"able: {', '.join(SPLITTING_SCHEMES)}")
         )
-    if setup.job.optimizer not in ("adamw", "sgd"):
+    if setup.job.optimizer not in SPLITTING_OPTIMIZERS:
         found.append(Problem(f"megatron: no arguments for optimizer {setup.job.optimizer}", "use adamw or sgd"))
-    if _evened(setup) is None:
+    if counted_as_layers(setup.need.model, setup.layout) is None:
         stages = setup.layout.pp * setup.layout.vpp
         text = f"megatron: {model.layers} layers, embedding and loss do not divide by {stages} pipeline chunks"
         found.append(Problem(text, f"write layout: {{pp: …}}, a divisor of {model.layers} or {model.layers + 2}"))
@@ -91,21 +87,12 @@ def _spread(setup: Setup) -> list[Setting]:
     if of.vpp > 1:
         rule = f"{of.vpp} model chunks per stage: interleaved schedule"
         found.append(_of(_TRAINING, "num-virtual-stages-per-pipeline-rank", of.vpp, rule))
-    for name in _evened(setup) or ():
+    for name in counted_as_layers(setup.need.model, setup.layout) or ():
         rule = f"{setup.need.model.layers} layers do not divide by {of.pp} stages: it counts as a layer"
         found.append(_of(_TRAINING, f"account-for-{name}-in-pipeline-split", True, rule))
     if of.cp > 1:
         found.append(_of(_TRAINING, "cp-comm-type", "p2p", "ring attention: keys and values go round"))
     return found
-
-
-def _evened(setup: Setup) -> tuple[str, ...] | None:
-    """What must count as a layer beside the layers so that all stages hold as many; None when nothing helps."""
-    layers, chunks = setup.need.model.layers, setup.layout.pp * setup.layout.vpp
-    for names in ((), ("loss",), ("embedding", "loss")):
-        if (layers + len(names)) % chunks == 0:
-            return names
-    return None
 
 
 def _architecture(setup: Setup) -> list[Setting]:

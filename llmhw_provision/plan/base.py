@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -84,10 +85,10 @@ def site_files(wanted: SiteBase) -> dict[str, str]:
     return found
 
 
-def require_files(wanted: SiteBase, folder: Path) -> None:
+def require_files(wanted: SiteBase, folder: Path, more: Mapping[str, str] | None = None) -> None:
     """Raises InputError for every file that site.yaml names and that is not there, or that others may read."""
     problems = []
-    for key, name in site_files(wanted).items():
+    for key, name in (site_files(wanted) | dict(more or {})).items():
         path = folder / name
         if not path.is_file():
             problems.append(

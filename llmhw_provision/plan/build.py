@@ -14,12 +14,18 @@ from llmhw_provision.plan.alike import Alike
 from llmhw_provision.plan.base import BasePlan, plan_base
 from llmhw_provision.plan.choice import with_machines
 from llmhw_provision.plan.cluster import computes, plan_cluster, plan_nodes
+from llmhw_provision.plan.cluster_model import HostNode
 from llmhw_provision.plan.contradictions import require_consistent
+from llmhw_provision.plan.fabric import expected_ports
+from llmhw_provision.plan.gpu_expected import installs_stack
 from llmhw_provision.plan.gpu_memory import gpu_notes
+from llmhw_provision.plan.gpu_stack import plan_gpu, with_rails
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.layouts import plan_work
 from llmhw_provision.plan.model import HostPlan, Note, Plan, RoleConfigs
+from llmhw_provision.plan.nvidia_driver import DriverPlan, plan_driver
 from llmhw_provision.plan.overrides import override_notes
+from llmhw_provision.plan.profiles import in_file_order
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.reservations import plan_reservations
 from llmhw_provision.plan.roles import InitramfsConfig
@@ -28,6 +34,7 @@ from llmhw_provision.plan.storage import plan_head, plan_storage
 from llmhw_provision.plan.thresholds import plan_thresholds
 from llmhw_provision.plan.tuning import TuningPlan, plan_tuning
 from llmhw_provision.plan.versions import plan_environments, plan_versions, shared, stack_for
+from llmhw_provision.plan.work import LaunchInputs
 from llmhw_provision.site import Host, Site
 from llmhw_provision.sizing.need import Need
 
@@ -67,16 +74,20 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
     if problems:
         raise (kinds[0] if len(set(kinds)) == 1 else InputError).of(problems)
     planned = tuple(item for item, _ in plans)
-    nodes = plan_nodes(site, machines, planned)
-    cluster, why = plan_cluster(site, nodes, shared(stacks))
+    parts, reserved = plan_reservations(planned, machines, need, site)
+    nodes = plan_nodes(site, machines, parts)
+    planned = tuple(_with_ports(item, machines[item.name], nodes.get(item.name), site) for item in planned)
+    mixed = any(item.use == "serving" for found in parts.values() for item in found[:-1])
+    cluster, why = plan_cluster(site, nodes, shared(stacks), mixed=mixed)
     purchase = any(machine.origin == "catalogue" for machine in machines.values())
     limits, changed = plan_thresholds(planned, machines, site)
-    parts, reserved = plan_reservations(planned, machines, need, site)
 
-    def further(name: str) -> dict[str, object]:
+    def further(item: HostPlan) -> dict[str, object]:
+        name, node = item.name, nodes.get(item.name)
         given = {"thresholds": limits.get(name, ()), "reservations": parts.get(name, ())}
-        return {"node": nodes.get(name), **given}
+        return {"node": node, "roles": with_rails(item.roles, node), **given}
 
+    work = plan_work(_workers(machines, site), need)
     plan = Plan(
         schema=1,
         site=site.site,
@@ -84,13 +95,24 @@ def build_plan(need: Need, site: Site, observed: dict[str, Machine]) -> Plan:
         workload=_title(need),
         identity="",
         cluster=cluster,
-        hosts=tuple(item.model_copy(update=further(item.name)) for item in planned),
+        hosts=tuple(item.model_copy(update=further(item)) for item in planned),
         stacks=shared(stacks),
-        work=plan_work(_workers(machines, site), need),
-        notes=(*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed),
+        work=work,
+        launch=LaunchInputs.of(need, site) if work else None,
+        notes=in_file_order((*why, *(note for _, said in plans for note in said), *notes, *reserved, *changed)),
     )
     digest = hashlib.sha256(dump_json(plan).encode()).hexdigest()[:12]
     return plan.model_copy(update={"identity": digest})
+
+
+def _with_ports(host: HostPlan, machine: Machine, node: HostNode | None, site: Site) -> HostPlan:
+    """The host with the ports of its rails to verify, unless site.yaml says which."""
+    if site.fabric is None or node is None or (host.expected and host.expected.fabric):
+        return host
+    ports = expected_ports(machine, node.rails, site.fabric)
+    if ports is None:
+        return host
+    return host.model_copy(update={"expected": (host.expected or Expected()).model_copy(update={"fabric": ports})})
 
 
 def _renamed(notes: tuple[Note, ...], host: str) -> tuple[Note, ...]:
@@ -148,7 +170,11 @@ def _host(
     tuning = kind.tuning.ask(traits, name, lambda: plan_tuning(host, machine, site.host_tuning))
     storage = plan_storage(name, machine, site.storage, need) if works else plan_head(machine, site.storage)
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
-    expected, expected_notes = kind.expected.ask((id(machine), host.expect), name, lambda: expected_of(host, machine))
+    installs = stack if stack and installs_stack(machine, site) else None
+    gpu = plan_gpu(name, installs, site)
+    driver = plan_driver(name, machine, installs, site) if installs else DriverPlan()
+    asked = (id(machine), host.expect, driver.config)
+    expected, expected_notes = kind.expected.ask(asked, name, lambda: expected_of(host, machine, driver.config))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)
     return (
         HostPlan(
@@ -167,11 +193,15 @@ def _host(
                 host_tuning=tuning.config,
                 nvme_raid0=storage.nvme_raid0,
                 tmpfs=storage.tmpfs,
+                package_sources=gpu.package_sources,
+                nvidia_driver=driver.config,
+                cuda=gpu.cuda,
+                nccl=gpu.nccl,
                 python_env=python.config,
                 initramfs=InitramfsConfig(kernels="all", prove_by_boot=arrays),
             ),
-            reboots=int(arrays or bool(tuning.config and tuning.config.command_line)),
-            creates=(*storage.creates, *base.creates, *tuning.creates, *python.creates),
+            reboots=int(arrays or bool(driver.config or (tuning.config and tuning.config.command_line))),
+            creates=(*storage.creates, *base.creates, *tuning.creates, *driver.creates, *gpu.creates, *python.creates),
             erases=storage.erases,
             expected=expected,
         ),
@@ -181,6 +211,8 @@ def _host(
             *base.notes,
             *tuning.notes,
             *storage.notes,
+            *driver.notes,
+            *gpu.notes,
             *python.notes,
             *(_reboot_notes(host.name) if arrays else ()),
         ),

@@ -15,11 +15,10 @@ from llmhw_provision.plan.fabric import (
     rails_of,
     require_port,
 )
-from llmhw_provision.plan.model import HostPlan, Note
+from llmhw_provision.plan.model import Note, Reservation
 from llmhw_provision.plan.stack import Stack
 from llmhw_provision.site import Host, Site
 from llmhw_provision.site_cluster import HostRole, roles_of
-from llmhw_provision.units import MIB, memory
 
 STATE = "/var/lib/slurm/slurmctld"
 
@@ -34,8 +33,12 @@ def computes(host: Host, site: Site) -> bool:
     return "compute" in roles_of(host, site)
 
 
-def plan_nodes(site: Site, machines: dict[str, Machine], hosts: tuple[HostPlan, ...]) -> dict[str, HostNode]:
+def plan_nodes(
+    site: Site, machines: dict[str, Machine], parts: dict[str, tuple[Reservation, ...]]
+) -> dict[str, HostNode]:
     """What each host is in the cluster, equal hosts the same object; empty where the site asks for no cluster.
+
+    `parts` are the reservations of each host, of which the last is for jobs.
 
     Raises InputError with the problems of all hosts.
     """
@@ -43,16 +46,16 @@ def plan_nodes(site: Site, machines: dict[str, Machine], hosts: tuple[HostPlan, 
         return {}
     roles, known, found = host_roles(site), dict[tuple[object, ...], HostNode](), dict[str, HostNode]()
     problems: list[Problem] = []
-    for host in hosts:
-        machine, tmpfs = machines[host.name], _tmpfs_bytes(host)
-        kind = (id(machine), roles[host.name], tmpfs)  # catalogue machines of a kind are one object
+    for name, reserved in parts.items():
+        machine, jobs = machines[name], reserved[-1]
+        kind = (id(machine), roles[name], jobs)  # catalogue machines of a kind are one object
         try:
             if kind not in known:
-                known[kind] = _node(host.name, machine, roles[host.name], tmpfs, site)
+                known[kind] = _node(name, machine, roles[name], jobs, site)
         except InputError as error:
             problems += error.problems
             continue
-        found[host.name] = known[kind]
+        found[name] = known[kind]
     for manager in site.fabric.subnet_manager.hosts if site.fabric else ():
         try:
             require_port(manager.host, machines[manager.host])
@@ -63,12 +66,7 @@ def plan_nodes(site: Site, machines: dict[str, Machine], hosts: tuple[HostPlan, 
     return found
 
 
-def _tmpfs_bytes(host: HostPlan) -> int:
-    tmpfs = host.roles.tmpfs
-    return sum(mount.size_mib * MIB for mount in tmpfs.mounts) if tmpfs else 0
-
-
-def _node(host: str, machine: Machine, roles: tuple[HostRole, ...], tmpfs: int, site: Site) -> HostNode:
+def _node(host: str, machine: Machine, roles: tuple[HostRole, ...], jobs: Reservation, site: Site) -> HostNode:
     if "compute" not in roles:
         return HostNode(roles=roles)
     fabric = site.fabric
@@ -77,16 +75,17 @@ def _node(host: str, machine: Machine, roles: tuple[HostRole, ...], tmpfs: int, 
         rails=rails_of(host, machine, fabric) if fabric and machine.gpus else (),
         nccl=nccl_text(fabric) if machine.gpus else "",
         nccl_hca="all" if fabric is None or adapters_are_rails(machine, fabric) else "rails",
-        slurm=slurm.node_of(machine, tmpfs, site.scheduler.reserve_memory) if site.software.slurm else None,
+        slurm=slurm.node_of(machine, jobs) if site.software.slurm else None,
     )
 
 
 def plan_cluster(
-    site: Site, nodes: dict[str, HostNode], stacks: tuple[Stack, ...]
+    site: Site, nodes: dict[str, HostNode], stacks: tuple[Stack, ...], *, mixed: bool = False
 ) -> tuple[Cluster | None, tuple[Note, ...]]:
     """The cluster with Slurm's files, and why; None where the site asks for none.
 
-    Raises InputError where hosts would run different versions of Slurm.
+    `mixed`: servers have GPUs of their own beside those of jobs. Raises InputError where hosts would run different
+    versions of Slurm.
     """
     if not nodes:
         return None, ()
@@ -104,7 +103,7 @@ def plan_cluster(
         computes=compress(by_role["compute"]),
         fabric=fabric_of(site.fabric, rails) if site.fabric and rails else None,
         shared=SharedMount(**shared.model_dump()) if shared else None,
-        files=slurm.files(_facts(site, nodes, by_role, stacks, leaves)) if site.software.slurm else {},
+        files=slurm.files(_facts(site, nodes, by_role, stacks, leaves, mixed=mixed)) if site.software.slurm else {},
     )
     return found, tuple(_notes(site, found, nodes, leaves))
 
@@ -115,6 +114,8 @@ def _facts(
     by_role: dict[str, tuple[str, ...]],
     stacks: tuple[Stack, ...],
     leaves: dict[str, tuple[str, ...]],
+    *,
+    mixed: bool,
 ) -> slurm.SlurmFacts:
     versions = {stack.slurm: compress(stack.hosts) for stack in stacks if stack.slurm}
     if len(versions) > 1:
@@ -125,7 +126,8 @@ def _facts(
     address = {host.name: host.address for host in site.hosts}
     shared = site.storage.shared
     detects = {stack.gres for stack in stacks if stack.gres and stack.gpu}
-    detect = next(iter(detects)) if len(detects) == 1 else "files"
+    # what is detected is all GPUs: those of servers would be given to jobs
+    detect = next(iter(detects)) if len(detects) == 1 and not mixed else "files"
     return slurm.SlurmFacts(
         cluster=site.site,
         detect=detect,
@@ -169,7 +171,7 @@ def _notes(site: Site, cluster: Cluster, nodes: dict[str, HostNode], leaves: dic
             )
         )
     for node, names in slurm.alike({name: node.slurm for name, node in nodes.items() if node.slurm}):
-        found.append(_memory_note(node, names, site))
+        found.append(_jobs_note(node, names))
     if cluster.shared is not None:
         text = f"{cluster.shared.type} {cluster.shared.source} at {cluster.shared.mount} on every host"
         found.append(Note(rule="storage that all hosts share", choice=text, source="storage.shared in site.yaml"))
@@ -179,14 +181,10 @@ def _notes(site: Site, cluster: Cluster, nodes: dict[str, HostNode], leaves: dic
 _SUPERPOD = "NVIDIA DGX SuperPOD reference architecture (H100): a scalable unit is 32 nodes, one leaf per rail"
 
 
-def _memory_note(node: SlurmNode, names: tuple[str, ...], site: Site) -> Note:
-    kept = site.scheduler.reserve_memory
-    reserve = (
-        f"{memory(kept)} kept (site.yaml)" if kept is not None else f"{slurm.RESERVE_PERCENT} % kept, at least 4 GiB"
-    )
+def _jobs_note(node: SlurmNode, names: tuple[str, ...]) -> Note:
     return Note(
-        rule="Slurm's RealMemory is what jobs may use, never more than slurmd finds",
-        choice=f"{compress(names)}: {node.real_memory_mib} MiB",
-        inputs=("memory of the host; before it is observed less 1/64 for struct page", "less tmpfs", reserve),
+        rule="Slurm gives to jobs what the reservations of a host leave to them, never more than slurmd finds",
+        choice=f"{compress(names)}: {node.real_memory_mib} MiB, {len(node.gpus)} × GPU, {node.kept_cores} cores kept",
+        inputs=("the host's last reservation; the cores of all others are specialized (CoreSpecCount)",),
         source="slurm.conf(5); aws/aws-parallelcluster#1517 (a node above its real memory is drained)",
     )

@@ -21,6 +21,9 @@ class Rail(Record):
     numa: int | None = Field(description="NUMA node of both; None: not known")
     gpu_pci: str = Field(default="", description="PCI address; empty before the machine is observed")
     nic_pci: str = ""
+    rdma: str = Field(
+        default="", description="the adapter's RDMA device when it was observed; by address it is found again"
+    )
 
 
 class GpuPlace(Record):
@@ -38,9 +41,10 @@ class SlurmNode(Record):
     sockets: int | None = Field(description="None where cores differ: then CPUs alone are declared")
     cores_per_socket: int | None
     threads_per_core: int | None
-    real_memory_mib: int = Field(ge=1, description="what jobs may use: memory less tmpfs and reserve")
+    kept_cores: int = Field(default=0, ge=0, description="cores of other uses; hardware threads where cores differ")
+    real_memory_mib: int = Field(ge=1, description="what jobs may use, as the host's reservations say")
     gpu_type: str = Field(default="", description="TYPE in gpu:TYPE:N, a part of the name that the driver gives")
-    gpus: tuple[GpuPlace, ...] = ()
+    gpus: tuple[GpuPlace, ...] = Field(default=(), description="those that jobs may use")
 
 
 class HostNode(Record):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmhw_provision.errors import InputError, Problem
-from llmhw_provision.site import Site, Storage
+from llmhw_provision.site import Site
+from llmhw_provision.site_storage import Storage
 
 _FILE = "site.yaml"
 
@@ -66,6 +67,13 @@ def _consents(storage: Storage) -> Wrong:
 
 def _software(site: Site) -> Wrong:
     chosen = site.software
+    sources = (chosen.sources.driver, chosen.sources.cuda)
+    if chosen.repositories.cuda and "vendor" not in sources:
+        text = f"nothing is taken from it: sources.driver is {sources[0]}, sources.cuda is {sources[1]}"
+        yield "software.repositories.cuda", text, "leave one of them at vendor, whose mirror it is"
+    if chosen.cuda_beside and chosen.sources.cuda == "distribution":
+        text = f"{', '.join(chosen.cuda_beside)}: a distribution has one toolkit"
+        yield "software.cuda_beside", text, "take sources.cuda: vendor"
     seen: dict[str, int] = {}
     for index, environment in enumerate(chosen.environments or ()):
         if environment.name in seen:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmhw_provision.errors import InputError, Problem
 from llmhw_provision.machine import Array, Content, Disk, Machine
 from llmhw_provision.plan.roles import Wipe
-from llmhw_provision.site import Consent, Scratch, Storage
+from llmhw_provision.site_storage import Consent, Scratch, Storage
 from llmhw_provision.units import disk as disk_text
 
 

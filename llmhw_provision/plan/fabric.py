@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from llmhw_provision.catalogue.loader import Gpu, MachineKind, find
+from llmhw_provision.catalogue.loader import Gpu, MachineKind, NicKind, find, names
 from llmhw_provision.errors import InputError
+from llmhw_provision.expected import ExpectedFabric
 from llmhw_provision.hostlist import expand
 from llmhw_provision.machine import Machine, PciDevice
 from llmhw_provision.plan.cluster_model import ClusterFabric, GpuPlace, Rail, SubnetManager
@@ -104,8 +105,30 @@ def _paired(gpus: tuple[GpuPlace, ...], functions: list[PciDevice], nics: list[P
             numa=nic.numa_node if nic.numa_node >= 0 else None,
             gpu_pci=functions[gpu.index].address if gpu.index < len(functions) else "",
             nic_pci=nic.address,
+            rdma=nic.rdma,
         )
         for index, (gpu, nic) in enumerate(pairs)
+    )
+
+
+def expected_ports(machine: Machine, rails: tuple[Rail, ...], fabric: Fabric) -> ExpectedFabric | None:
+    """What verify asks of the rails, by the names that their adapters had; None before a driver has named them all.
+
+    None too for adapters that the catalogue does not have: what rate to ask of them is not known.
+    """
+    nics = [find("nics", name, NicKind) for name in names("nics")]
+    kinds = {pci_id: nic.rate_gbit for nic in nics for pci_id in nic.pci_ids}
+    seen = {item.address: kinds.get(f"{item.vendor_id}:{item.device_id}") for item in machine.pci}
+    rates = [seen.get(rail.nic_pci) for rail in rails]
+    known = [rate for rate in rates if rate is not None]
+    if not rails or len(known) < len(rails) or not all(rail.rdma for rail in rails):
+        return None
+    infiniband = fabric.layer == "infiniband"
+    return ExpectedFabric(
+        ports=tuple(rail.rdma for rail in rails),
+        rate_gbit=min(known),
+        link_layer="InfiniBand" if infiniband else "Ethernet",
+        subnet_manager=infiniband,
     )
 
 

@@ -46,7 +46,7 @@ def gpu_notes(host: str, machine: Machine, machines: dict[str, Machine], need: N
         return (*_notes(host, found, need), *_host_notes(host, found))
     placed = placed_on(gpus, machine, alike, need)
     if placed.host_verdict == "does not fit":
-        _refuse_host(host, placed.host_bytes, placed.host, machine.memory_bytes, need)
+        _refuse_host(host, placed.host_bytes, placed.host, judged_memory(machine), need)
     return tuple(
         note
         for group in placed.groups
@@ -102,7 +102,12 @@ def _refuse_host(host: str, needed: int, terms: tuple[Term, ...], there: int, ne
 
 def _hardware(gpus: Gpus, machine: Machine, nodes: int) -> Hardware:
     card = card_of(find("gpus", gpus.kind, Gpu), gpus.kind)
-    return Hardware(card, gpus.count, nodes=nodes, host_memory=machine.memory_bytes)
+    return Hardware(card, gpus.count, nodes=nodes, host_memory=judged_memory(machine))
+
+
+def judged_memory(machine: Machine) -> int:
+    """Bytes of host memory that a workload is held to; 0 (not known) for a virtual machine: a rehearsal."""
+    return 0 if machine.virtual else machine.memory_bytes
 
 
 def _estimate(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Estimate:
@@ -113,9 +118,12 @@ def _estimate(gpus: Gpus, machine: Machine, alike: int, need: Need) -> Estimate:
 
 
 def _host_notes(host: str, found: Estimate) -> tuple[Note, ...]:
-    if found.host_verdict == "fits":
-        return ()
     limit = found.hardware.host_memory
+    if limit and found.host_verdict == "fits":
+        return ()
+    if not limit:
+        why = f"{memory(found.host_bytes)} are needed; not judged: a virtual machine, this is a rehearsal"
+        return (Note(host=host, rule="host memory", choice=why, source="the memory of the machine itself counts"),)
     return (
         Note(
             host=host,

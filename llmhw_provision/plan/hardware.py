@@ -7,18 +7,21 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.expected import Expected, ExpectedGpus, HostExpect
 from llmhw_provision.machine import Gpus, Machine
 from llmhw_provision.plan.model import Note
+from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
 from llmhw_provision.site import Host
 
 _PAIRS = ("h100-pcie", "h100-nvl", "a100-pcie-80", "rtx-a6000", "rtx-3090")  # cards that take bridges
 _NVIDIA, _BRIDGE = "10de", "0680"  # NVSwitches up to NVLink 4 are NVIDIA's PCI functions of class 0680
 
 
-def expected_of(host: Host, machine: Machine) -> tuple[Expected | None, tuple[Note, ...]]:
+def expected_of(
+    host: Host, machine: Machine, driver: NvidiaDriverConfig | None = None
+) -> tuple[Expected | None, tuple[Note, ...]]:
     """What verify asks of GPUs, fabric and services, and a note where site.yaml adds to it.
 
-    Raises InputError where site.yaml expects of GPUs what the machine cannot have.
+    `driver` is what apply installs. Raises InputError where site.yaml expects of GPUs what the machine cannot have.
     """
-    seen, told = _seen(machine), host.expect
+    seen, told = _with_driver(_seen(machine), driver), host.expect
     if told is None:
         return seen, ()
     gpus = seen.gpus if seen else None
@@ -42,7 +45,8 @@ def expected_of(host: Host, machine: Machine) -> tuple[Expected | None, tuple[No
 
 
 def _told(host: Host, gpus: ExpectedGpus, told: HostExpect) -> ExpectedGpus:
-    changes: dict[str, object] = {"driver": told.driver, "modules": told.modules, "mig": told.mig}
+    changes: dict[str, object] = {"driver": told.driver or gpus.driver, "mig": told.mig}
+    changes["modules"] = told.modules or (gpus.modules if told.driver in (None, gpus.driver) else None)
     if told.bridges:
         if gpus.kind not in _PAIRS or gpus.count % 2:
             raise InputError(f"{host.name}: expect.bridges: {gpus.count}× {gpus.kind} cannot be joined in pairs")
@@ -51,11 +55,18 @@ def _told(host: Host, gpus: ExpectedGpus, told: HostExpect) -> ExpectedGpus:
     return gpus.model_copy(update=changes)
 
 
+def _with_driver(seen: Expected | None, driver: NvidiaDriverConfig | None) -> Expected | None:
+    """`seen` with the driver that apply installs."""
+    if seen is None or seen.gpus is None or driver is None:
+        return seen
+    modules = "open" if driver.modules == "open" else "proprietary"
+    return seen.model_copy(update={"gpus": seen.gpus.model_copy(update={"driver": driver.version, "modules": modules})})
+
+
 def _seen(machine: Machine) -> Expected | None:
     """The GPUs as counted and as the catalogue describes their kind; None without a GPU.
 
-    No driver is expected: that follows from the role that installs it, or from site.yaml. Bridges between PCIe cards
-    cannot be seen on the PCI bus, so none are expected of them.
+    Bridges between PCIe cards cannot be seen on the PCI bus, so none are expected of them.
     """
     known = next((gpus for gpus in machine.gpus if gpus.kind in names("gpus")), None)
     gpus = known or next(iter(machine.gpus), None)

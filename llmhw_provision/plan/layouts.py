@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from llmhw_provision.catalogue.loader import Gpu, find
 from llmhw_provision.machine import Gpus, Machine
-from llmhw_provision.plan.gpu_memory import known_gpus
+from llmhw_provision.plan.gpu_memory import judged_memory, known_gpus
 from llmhw_provision.plan.work import Work, WorkLayout
 from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.estimate import Estimate, Hardware
@@ -32,6 +32,7 @@ def plan_work(machines: dict[str, Machine], need: Need) -> tuple[Work, ...]:
 def _groups(gpus: Gpus, names: list[str], machines: dict[str, Machine], need: Need) -> list[Work]:
     cores = min(machines[name].cpu.cores for name in names)
     memory = min(machines[name].memory_bytes for name in names)
+    judged = min(judged_memory(machines[name]) for name in names)
     card = card_of(find("gpus", gpus.kind, Gpu), gpus.kind)
     load, job = need.workload, need.job
 
@@ -49,12 +50,12 @@ def _groups(gpus: Gpus, names: list[str], machines: dict[str, Machine], need: Ne
         )
 
     if load.placement is not None:
-        hardware = Hardware(card, gpus.count, nodes=len(names), host_memory=memory)
+        hardware = Hardware(card, gpus.count, nodes=len(names), host_memory=judged)
         placed = place(job, need.model, hardware, load.layout, load.batch, load.placement)
         return [work(group.roles, group.first, group.count, group.estimate) for group in placed.groups]
     if not job.trains:
         job = replace(job, concurrency=-(-job.concurrency // len(names)))
-    hardware = Hardware(card, gpus.count, nodes=len(names) if job.trains else 1, host_memory=memory)
+    hardware = Hardware(card, gpus.count, nodes=len(names) if job.trains else 1, host_memory=judged)
     role = "training" if job.trains else "serving"
     return [work((role,), 0, gpus.count, best(job, need.model, hardware, load.layout, load.batch))]
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from llmhw_provision.catalogue.thresholds import Better, Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.expected import Expected
+from llmhw_provision.hostlist import LIMIT
 from llmhw_provision.plan.cluster_model import Cluster, HostNode
 from llmhw_provision.plan.profiles import folded, unfolded
 from llmhw_provision.plan.roles import ById, InitramfsConfig, NvmeRaid0Config, TmpfsConfig, Wipe
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
+from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
+from llmhw_provision.plan.roles_gpu import CudaConfig, NcclConfig, PackageSourcesConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 from llmhw_provision.plan.stack import Stack
-from llmhw_provision.plan.work import Work
-from llmhw_provision.site import Address, HostName, UserName
+from llmhw_provision.plan.work import LaunchInputs, Work
+from llmhw_provision.site_text import Address, HostName, UserName
+from llmhw_provision.units import KB
 
 Purpose = Literal["system", "project", "scratch", "kept"]
 
@@ -75,6 +79,10 @@ class RoleConfigs(Record):
     host_tuning: HostTuningConfig | None = None
     nvme_raid0: NvmeRaid0Config | None = None
     tmpfs: TmpfsConfig | None = None
+    package_sources: PackageSourcesConfig | None = None
+    nvidia_driver: NvidiaDriverConfig | None = None
+    cuda: CudaConfig | None = None
+    nccl: NcclConfig | None = None
     python_env: PythonEnvConfig | None = None
     initramfs: InitramfsConfig | None = None
 
@@ -151,6 +159,9 @@ class Profile(Record):
 class Plan(Record):
     """plan.json."""
 
+    # as many hosts as a range may name, each with the 24 drives of a storage server at most
+    size_limit: ClassVar[int] = LIMIT * 16 * KB
+
     format: Literal[1] = Field(alias="schema")
     site: HostName
     origin: Literal["observed", "purchase"] = Field(description="purchase: from catalogue machines; apply refuses it")
@@ -161,6 +172,7 @@ class Plan(Record):
     hosts: tuple[HostPlan, ...]
     stacks: tuple[Stack, ...] = Field(default=(), description="versions that fit together; each names its hosts")
     work: tuple[Work, ...] = Field(default=(), description="which GPUs do what, in which layout; one entry per group")
+    launch: LaunchInputs | None = Field(default=None, description="what launch writes beside that; none without GPUs")
     notes: tuple[Note, ...]
 
     @model_validator(mode="after")

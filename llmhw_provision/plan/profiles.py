@@ -62,7 +62,8 @@ def folded(plan: Plan) -> dict[str, Any]:
         "hosts": [hosts[host.name] for host in plan.hosts],
         "stacks": [stack.model_dump(mode="json") for stack in plan.stacks],
         "work": [item.model_dump(mode="json") for item in plan.work],
-        "notes": _folded_notes(plan.notes),
+        **({"launch": plan.launch.model_dump(mode="json", exclude_none=True)} if plan.launch else {}),
+        "notes": [note.model_dump(mode="json") for note in _folded_notes(plan.notes)],
     }
 
 
@@ -72,13 +73,17 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
 
 
-def _folded_notes(notes: tuple[Note, ...]) -> list[dict[str, Any]]:
+def in_file_order(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """The notes as plan.json gives them back when it is read: what is said of several hosts stands together."""
+    return tuple(each for note in _folded_notes(notes) for each in _unfolded_note(note))
+
+
+def _folded_notes(notes: Iterable[Note]) -> list[Note]:
     found: dict[tuple[object, ...], tuple[Note, list[str]]] = {}
     for note in notes:
         found.setdefault((note.rule, note.choice, note.inputs, note.source), (note, []))[1].append(note.host)
     return [
-        {**note.model_dump(mode="json"), "host": compress(host for host in hosts if host)}
-        for note, hosts in found.values()
+        note.model_copy(update={"host": compress(host for host in hosts if host)}) for note, hosts in found.values()
     ]
 
 

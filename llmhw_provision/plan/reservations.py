@@ -43,7 +43,7 @@ class _Whole:
     alike: int
     groups: tuple[Group, ...]  # empty: one use for all GPUs
     use: Use
-    slurm: bool
+    kept: int | None  # bytes for the system as site.yaml says
 
 
 def plan_reservations(
@@ -95,13 +95,14 @@ def _whole(host: HostPlan, machine: Machine, need: Need, site: Site, *, alike: i
         alike=alike,
         groups=groups,
         use="jobs" if need.job.trains or site.software.slurm else "serving",
-        slurm=site.software.slurm,
+        kept=site.scheduler.reserve_memory if site.software.slurm else None,
     )
 
 
 def _parts(whole: _Whole) -> tuple[Reservation, ...]:
     seen = whole.memory - whole.unseen
-    system = whole.unseen + min(max(seen * _PERCENT // 100, _LEAST), seen // 2)
+    usual = min(max(seen * _PERCENT // 100, _LEAST), seen // 2)
+    system = whole.unseen + (usual if whole.kept is None else whole.kept)
     cores = min(whole.sockets, max(1, whole.cores // _SHARE), whole.cores - 1)
     found = [Reservation(use="system", memory_bytes=system, cores=cores)]
     if whole.tmpfs:
@@ -135,7 +136,9 @@ def _inputs(whole: _Whole) -> tuple[str, ...]:
     lines = [f"memory {memory(whole.memory)}, {whole.cores} cores, {whole.sockets} × socket, {whole.gpus} × GPU"]
     if whole.unseen:
         lines.append(f"page structures {memory(whole.unseen)}: {_STRUCT_PAGE} B for each {_PAGE} B, not yet observed")
-    lines.append(f"system: {_PERCENT} % of memory, at least {memory(_LEAST)}, at most half; one core per socket")
+    usual = f"{_PERCENT} % of memory, at least {memory(_LEAST)}, at most half"
+    said = usual if whole.kept is None else f"{memory(whole.kept)} (scheduler.reserve_memory)"
+    lines.append(f"system: {said}; one core per socket")
     for group in whole.groups:
         terms = (f"{term.name} {memory(term.size)}" for term in group.estimate.host if term.name != "operating system")
         lines.append(f"{', '.join(group.roles)}: {'; '.join(terms)}")

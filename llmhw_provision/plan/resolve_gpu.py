@@ -166,17 +166,17 @@ def resolve_fabric(found: Findings, driver: Driver) -> str | None:
 
 def resolve_cuda(found: Findings, driver: Driver) -> str | None:
     """The CUDA toolkit, major.minor; None, with problems, when driver or GPU cannot run it."""
-    software = found.software
-    wanted = found.request.choices.cuda or software.catalogue.default_cuda
-    record = software.cuda.get(wanted)
-    if record is None:
-        found.refuse(f"cuda {wanted}: not recorded", f"known: {', '.join(software.cuda)}", software.catalogue)
+    software, choices = found.software, found.request.choices
+    own = software.distribution_cuda.get(found.request.distro) if choices.sources.cuda == "distribution" else None
+    wanted = choices.cuda or (own.version if own else software.catalogue.default_cuda)
+    if own and wanted != own.version:
+        hint = f"leave software.cuda out, write '{own.version}', or take sources.cuda: vendor"
+        found.refuse(f"cuda {wanted}: {found.distro.title}'s own toolkit is {own.version}", hint, own)
         return None
-    before = len(found.problems)
-    refuse_cuda_on_driver(found, f"cuda {wanted}", wanted, driver)
-    _refuse_cuda_on_gpu(found, wanted)
-    if len(found.problems) > before:
+    fitting = [version for version in dict.fromkeys((wanted, *choices.cuda_beside)) if _fits(found, version, driver)]
+    if wanted not in fitting:
         return None
+    record = software.cuda[wanted]
     if ordered(driver.version) < ordered(record.driver):
         found.warn(
             f"cuda {wanted} is bundled with driver {record.driver}; {driver.version} runs it by minor-version "
@@ -184,12 +184,30 @@ def resolve_cuda(found: Findings, driver: Driver) -> str | None:
         )
     by = "site.yaml" if found.request.choices.cuda else ""
     found.choose("cuda", wanted, f"bundled with driver {record.driver}", record, by=by)
-    what = found.rule("cuda toolkit", found.request.choices.sources.cuda)
+    what = found.rule("cuda toolkit", choices.sources.cuda)
     if what:
-        found.install(
-            what, wanted, "always with its minor: bare cuda moves the driver", {"cuda_dash": wanted.replace(".", "-")}
-        )
+        why = "always with its minor: bare cuda moves the driver"
+        found.install(what, wanted, why, {"cuda_dash": wanted.replace(".", "-")})
+        other = what.model_copy(update={"component": "cuda toolkit beside"})
+        for version in fitting[1:]:
+            found.install(other, version, "for code that is built with it", {"cuda_dash": version.replace(".", "-")})
+    if choices.sources.cuda != "distribution":
+        profiler = found.rule("nsight systems", choices.sources.cuda)
+        if profiler:
+            values = {"cuda_dash": wanted.replace(".", "-")}
+            found.install(profiler, "Nsight Systems", "the first name that the source offers, or none", values)
     return wanted
+
+
+def _fits(found: Findings, version: str, driver: Driver) -> bool:
+    """Whether driver and GPU run that toolkit; else with problems."""
+    software, before = found.software, len(found.problems)
+    if version not in software.cuda:
+        found.refuse(f"cuda {version}: not recorded", f"known: {', '.join(software.cuda)}", software.catalogue)
+        return False
+    refuse_cuda_on_driver(found, f"cuda {version}", version, driver)
+    _refuse_cuda_on_gpu(found, version)
+    return len(found.problems) == before
 
 
 def refuse_cuda_on_driver(found: Findings, what: str, cuda: str, driver: Driver) -> None:
@@ -240,6 +258,9 @@ def resolve_libraries(found: Findings, cuda: str, wheels: Environment) -> None:
     values = {"cuda": cuda, "cuda_major": cuda.split(".")[0], **versions}
     for key, (why, record) in reasons.items():
         origin = sources.container_toolkit if key == "container_toolkit" else sources.cuda
+        if key != "container_toolkit" and origin == "distribution":
+            found.warn(f"{key}: not from the distribution; the Python environments bring what they need")
+            continue
         what = found.rule(key.replace("_", " "), origin)
         if what:
             found.install(what, versions[key], why, values, version=record)

@@ -35,13 +35,18 @@ def _cuda_repository(found: Findings) -> None:
     distro, record = found.distro, found.software.repositories["cuda"]
     sources = found.request.choices.sources
     wanted = dict.fromkeys(item for item in (sources.driver, sources.cuda) if item != "distribution")
+    mirror = found.request.choices.repositories.cuda
+    key = found.software.keys[distro.key]
     for origin in wanted:
         own = record.url.format(slug=distro.slug, architecture=distro.architectures[found.request.machine])
-        url = own if origin == "vendor" else origin
+        url = origin if origin != "vendor" else mirror.uri if mirror else own
         _refuse_foreign(found, url)
         setup = record.deb if distro.family == "deb" else record.rpm.format(slug=distro.slug)
-        found.repositories.append(PackageSource(name="cuda", url=url, setup=setup, key=distro.key))
-        by = "" if origin == "vendor" else "site.yaml"
+        name = "driver" if len(wanted) > 1 and origin == sources.driver else "cuda"
+        found.repositories.append(
+            PackageSource(name=name, url=url, setup=setup, key=distro.key, fingerprint=key.fingerprint)
+        )
+        by = "" if url == own else "site.yaml"
         found.choose(
             "cuda repository", url, f"the distribution's own slug {distro.slug}, key {distro.key}", record, by=by
         )

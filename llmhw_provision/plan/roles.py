@@ -11,6 +11,8 @@ from pydantic import Field, StringConstraints
 
 from llmhw_provision.documents import Record
 from llmhw_provision.plan.roles_base import HostTuningConfig, SiteBaseConfig
+from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
+from llmhw_provision.plan.roles_gpu import CudaConfig, NcclConfig, PackageSourcesConfig
 from llmhw_provision.plan.roles_python import PythonEnvConfig
 
 ById = Annotated[str, StringConstraints(pattern=r"^/dev/disk/by-id/[A-Za-z0-9_.:+=-]+$")]
@@ -99,6 +101,10 @@ ROLES: dict[str, type[Record]] = {
     "host_tuning": HostTuningConfig,
     "nvme_raid0": NvmeRaid0Config,
     "tmpfs": TmpfsConfig,
+    "package_sources": PackageSourcesConfig,
+    "nvidia_driver": NvidiaDriverConfig,
+    "cuda": CudaConfig,
+    "nccl": NcclConfig,
     "python_env": PythonEnvConfig,
     "initramfs": InitramfsConfig,
 }

@@ -11,11 +11,9 @@ from llmhw_provision.machine import Machine
 from llmhw_provision.plan.cluster_model import SlurmNode
 from llmhw_provision.plan.fabric import gpu_places
 from llmhw_provision.plan.gpu_memory import known_gpus
-from llmhw_provision.units import GIB, MIB
+from llmhw_provision.plan.model import Reservation
+from llmhw_provision.units import MIB
 
-RESERVE_PERCENT, RESERVE_LEAST = 2, 4 * GIB  # for system, slurmd, DCGM; scheduler.reserve_memory overrides
-# installed memory that never reaches MemTotal: 64 bytes of struct page for each 4 KiB (Linux mm/vmemmap_dedup)
-_PAGE_TABLE = 64
 _FORM_FACTOR = re.compile(r"-(sxm|pcie|nvl)\b.*$")
 BOOT_S = 1800  # an eight-GPU server takes up to half an hour from reboot to slurmd
 
@@ -34,24 +32,23 @@ class SlurmFacts:
     leaves: Mapping[str, tuple[str, ...]]
 
 
-def node_of(machine: Machine, tmpfs_bytes: int, reserve: int | None) -> SlurmNode:
-    """How slurm.conf declares `machine`; memory is rounded down, never above what slurmd will find.
+def node_of(machine: Machine, jobs: Reservation) -> SlurmNode:
+    """How slurm.conf declares `machine`, of which jobs may have `jobs`; the cores of all other uses are specialized.
 
-    Source: slurm.conf(5) RealMemory; aws/aws-parallelcluster#1517 (a node above its real memory is drained).
+    Source: slurm.conf(5), RealMemory and CoreSpecCount.
     """
     cpu, gpus = machine.cpu, known_gpus(machine)
     even = cpu.cores % cpu.sockets == 0 and cpu.threads % cpu.cores == 0
-    total = machine.memory_bytes
-    total -= total // _PAGE_TABLE if machine.origin == "catalogue" else 0
-    kept = reserve if reserve is not None else max(total * RESERVE_PERCENT // 100, RESERVE_LEAST)
+    kept = cpu.cores - jobs.cores
     return SlurmNode(
         cpus=cpu.threads,
         sockets=cpu.sockets if even else None,
         cores_per_socket=cpu.cores // cpu.sockets if even else None,
         threads_per_core=cpu.threads // cpu.cores if even else None,
-        real_memory_mib=max((total - kept - tmpfs_bytes) // MIB, 1),
-        gpu_type=gpu_type(gpus.kind) if gpus else "",
-        gpus=gpu_places(machine) if gpus else (),
+        kept_cores=kept if even else kept * -(-cpu.threads // cpu.cores),
+        real_memory_mib=jobs.memory_bytes // MIB,
+        gpu_type=gpu_type(gpus.kind) if gpus and jobs.gpus else "",
+        gpus=tuple(place for place in gpu_places(machine) if place.index in jobs.gpus) if gpus else (),
     )
 
 
@@ -139,6 +136,7 @@ def _node_line(names: tuple[str, ...], node: SlurmNode) -> str:
             f"CoresPerSocket={node.cores_per_socket}",
             f"ThreadsPerCore={node.threads_per_core}",
         ]
+    parts += [f"CoreSpecCount={node.kept_cores}"] if node.kept_cores else []
     parts.append(f"RealMemory={node.real_memory_mib}")
     parts += [f"Gres=gpu:{node.gpu_type}:{len(node.gpus)}"] if node.gpus else []
     return " ".join((*parts, "State=UNKNOWN"))
@@ -157,11 +155,17 @@ def _partitions(groups: list[tuple[SlurmNode, tuple[str, ...]]], max_time: str) 
         parts += [f"MaxTime={max_time}", "OverSubscribe=NO", "State=UP"]
         if kind != "cpu":
             parts.append(f"DefMemPerGPU={min(node.real_memory_mib // len(node.gpus) for node, _ in members)}")
-            parts.append(f"DefCpuPerGPU={min(node.cpus // len(node.gpus) for node, _ in members)}")
+            parts.append(f"DefCpuPerGPU={min(_cpus(node, len(node.gpus)) for node, _ in members)}")
         else:
-            parts.append(f"DefMemPerCPU={max(min(node.real_memory_mib // node.cpus for node, _ in members), 1)}")
+            parts.append(f"DefMemPerCPU={max(min(node.real_memory_mib // _cpus(node, 1) for node, _ in members), 1)}")
         found.append(" ".join(parts))
     return found
+
+
+def _cpus(node: SlurmNode, shares: int) -> int:
+    """Hardware threads in one of equal shares of what jobs may use, in whole cores: Slurm gives no less than a core."""
+    threads = node.threads_per_core or 1
+    return max((node.cpus // threads - node.kept_cores) // shares, 1) * threads
 
 
 def gres_conf(facts: SlurmFacts) -> str:

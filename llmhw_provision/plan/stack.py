@@ -45,6 +45,7 @@ class PackageSource(Record):
     url: str
     setup: str = ""
     key: str = ""
+    fingerprint: str = Field(default="", description="of the key, 40 hexadecimal digits")
 
 
 class Driver(Record):

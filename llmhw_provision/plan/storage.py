@@ -9,7 +9,7 @@ from llmhw_provision.machine import Disk, Machine, Mount
 from llmhw_provision.plan.disks import DiskChoice, choose_disks
 from llmhw_provision.plan.model import ExpectedDisk, Note, Purpose, Signature
 from llmhw_provision.plan.roles import Directory, Level, NvmeRaid0Config, TmpfsConfig, TmpfsMount, Volume
-from llmhw_provision.site import Project, Scratch, Storage
+from llmhw_provision.site_storage import Project, Scratch, Storage
 from llmhw_provision.sizing.need import Need
 from llmhw_provision.sizing.storage import FREE_SOURCE, tmpfs_bytes, tmpfs_limit
 from llmhw_provision.sizing.terms import Term

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field
 
 from llmhw_provision.documents import Record
+from llmhw_provision.site import Site
 from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.need import Need
+from llmhw_provision.workload import JobName, Launch, MethodName, Precision, Serving, Training
 
 
 class WorkLayout(Record):
@@ -57,3 +62,44 @@ class Work(Record):
     memory_bytes: int = Field(ge=0, description="of one host")
     save_every: int = Field(ge=0, description="optimizer steps between checkpoints that lose least; 0: not predicted")
     layout: WorkLayout
+
+
+class LaunchInputs(Record):
+    """What launch files are written from beside layouts, hosts and versions: whoever changes one changes the plan."""
+
+    model: str = Field(description="as workload.yaml names it")
+    architecture: str = Field(description="first 12 hex digits of the SHA-256 over the model's figures")
+    job: JobName
+    method: MethodName
+    weights: Precision
+    sequence: int
+    batch: int
+    training: Training
+    serving: Serving | None = None
+    settings: Launch = Field(description="launch in workload.yaml")
+    dataset_bytes: int = 0
+    keep: int = Field(description="checkpoints")
+    scratch: str = Field(description="mount")
+    project: str = Field(description="folder")
+
+    @classmethod
+    def of(cls, need: Need, site: Site) -> LaunchInputs:
+        """The record of a need at a site."""
+        load = need.workload
+        figures = json.dumps(asdict(need.model), sort_keys=True, default=str)
+        return cls(
+            model=load.model,
+            architecture=hashlib.sha256(figures.encode()).hexdigest()[:12],
+            job=load.job,
+            method=load.method,
+            weights=load.weights,
+            sequence=load.sequence,
+            batch=load.batch,
+            training=load.training,
+            serving=load.serving,
+            settings=load.launch,
+            dataset_bytes=load.dataset.size if load.dataset else 0,
+            keep=load.checkpoints.keep,
+            scratch=site.storage.scratch.mount,
+            project=site.storage.project.path,
+        )

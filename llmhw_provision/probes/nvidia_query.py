@@ -197,7 +197,11 @@ def _facts_of(values: dict[Path, str]) -> tuple[dict[str, object], list[str]]:
 
 def facts(raw: bytes) -> dict[str, object]:
     """Driver, CUDA, number of GPUs, and each fact: one value when all GPUs agree, else the values by bus id."""
-    found = parse(raw)
+    return facts_of_query(parse(raw))
+
+
+def facts_of_query(found: Query) -> dict[str, object]:
+    """The facts in values that were read from any form of the query."""
     facts: dict[str, object] = {"gpus": [bus for bus in found.gpus if bus]}
     for name, key in _VERSIONS:
         said = found.driver.get(name, "").partition(" [Deprecated")[0]

@@ -10,9 +10,8 @@ from llmhw_provision.probes.reading import lines, output, unreadable
 
 _PCI = "/sys/bus/pci/devices"
 _NET = "/sys/class/net"
-DEVICES = Command(
-    "pci", ("sh", "-c", f"cd {_PCI} 2>/dev/null && grep -sH . */class */vendor */device */numa_node; true"), 15
-)
+_FILES = "*/class */vendor */device */numa_node */infiniband/*/ports/*/link_layer"
+DEVICES = Command("pci", ("sh", "-c", f"cd {_PCI} 2>/dev/null && grep -sH . {_FILES}; true"), 15)
 INTERFACES = Command(
     "net",
     ("sh", "-c", f"cd {_NET} && grep -sH . */address */operstate */speed */device/uevent; true"),
@@ -20,19 +19,26 @@ INTERFACES = Command(
 )
 COMMANDS = (DEVICES, INTERFACES)
 
-_DEVICE = re.compile(r"^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/(class|vendor|device|numa_node):(\S+)$")
+_DEVICE = re.compile(
+    r"^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/"
+    r"(?:(class|vendor|device|numa_node)|infiniband/([\w.-]{1,63})/ports/[0-9]{1,3}/link_layer):(\S+)$"
+)
 _INTERFACE = re.compile(r"^([^/\s]{1,15})/(address|operstate|speed|device/uevent):(.*)$")
 _HEX = re.compile(r"^0x[0-9a-f]{4,6}$")
 
 
 def parse_devices(raw: bytes) -> tuple[PciDevice, ...]:
-    """Every PCI function, by address; ids are hex digits without 0x, the class without its interface byte."""
+    """Every PCI function, by address; ids are hex digits without 0x, the class without its interface byte.
+
+    An adapter with a driver for RDMA has the name of its RDMA device, and the link layer of its last port.
+    """
     found: dict[str, dict[str, str]] = {}
     for line in lines("sysfs pci", raw):
         match = _DEVICE.match(line)
         if not match:
             raise unreadable("sysfs pci", line)
-        found.setdefault(match[1], {})[match[2]] = match[3]
+        address, key, rdma, value = match.groups()
+        found.setdefault(address, {}).update({key: value} if key else {"rdma": rdma, "link_layer": value})
     return tuple(_device(address, found[address]) for address in sorted(found))
 
 
@@ -49,6 +55,8 @@ def _device(address: str, values: dict[str, str]) -> PciDevice:
         vendor_id=values["vendor"][2:],
         device_id=values["device"][2:],
         numa_node=int(node),
+        rdma=values.get("rdma", ""),
+        link_layer=values.get("link_layer", ""),
     )
 
 

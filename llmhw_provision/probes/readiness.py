@@ -22,6 +22,7 @@ _BARS = """for d in /sys/bus/pci/devices/*; do
 case "$v $c" in "0x10de 0x0300"*|"0x10de 0x0302"*) echo "== ${d##*/}"; head -n 6 "$d/resource";; esac; done"""
 BARS = Command("gpu-bars", ("sh", "-c", _BARS), 15)
 IMAGES = Command("boot-images", ("sh", "-c", "stat -c '%s %n' /boot/init*.img* 2>/dev/null; true"), 5)
+INSTALLER = "/usr/bin/nvidia-uninstall"
 # Path → what is there when it exists.
 LEFTOVERS = {
     "/etc/dgx-release": "NVIDIA DGX OS",
@@ -29,7 +30,7 @@ LEFTOVERS = {
     "/opt/azurehpc": "Azure HPC image",
     "/opt/deeplearning": "Google deep learning image",
     "/opt/rocm": "AMD ROCm",
-    "/usr/bin/nvidia-uninstall": "NVIDIA driver from the .run installer",
+    INSTALLER: "NVIDIA driver from the .run installer",
 }
 _LOOK = 'for p in "$@"; do [ -e "$p" ] && echo "$p"; done; true'
 LEFT = Command("leftovers", ("sh", "-c", _LOOK, "sh", *LEFTOVERS), 5)

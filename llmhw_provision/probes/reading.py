@@ -121,6 +121,15 @@ def sections(tool: str, raw: bytes) -> dict[str, list[str]]:
     return found
 
 
+def closed_sections(tool: str, raw: bytes, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """As `sections`, of an answer that must hold all of `names` and end with `== end`."""
+    found = sections(tool, raw)
+    missing = [name for name in (*names, "end") if name not in found]
+    if missing:
+        raise unreadable(tool, f"no {', '.join(missing)}", "cut off")
+    return found
+
+
 def whole(tool: str, value: object, what: str) -> int:
     """`value` as a whole number that is not negative."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -27,6 +27,7 @@ from llmhw_provision.probes import (
     ipmi,
     llamafactory_env,
     lsblk,
+    lsblk_text,
     lscpu,
     lspci,
     mdadm_detail,
@@ -43,6 +44,7 @@ from llmhw_provision.probes import (
     nvidia_nvlink,
     nvidia_query,
     nvidia_topo,
+    nvidia_xml,
     nvme,
     p2p_bandwidth,
     package_tools,
@@ -70,6 +72,7 @@ _GPU: tuple[tuple[Format, ...], ...] = (
     dcgm.FORMATS,
     nvidia_topo.FORMATS,
     nvidia_nvlink.FORMATS,
+    nvidia_xml.FORMATS,
     nvidia_query.FORMATS,
     nvidia_csv.FORMATS,
     nvidia_dmon.FORMATS,
@@ -78,7 +81,7 @@ _GPU: tuple[tuple[Format, ...], ...] = (
     fabric_manager.FORMATS,
 )
 _FABRIC = (ibstat.FORMATS, ib_sysfs.FORMATS, ibv_devinfo.FORMATS, perftest.FORMATS, mlxlink.FORMATS, ib_fabric.FORMATS)
-_STORAGE = (mdadm_detail.FORMATS, nvme.FORMATS, smartctl.FORMATS, lsblk.FORMATS, fio.FORMATS)
+_STORAGE = (mdadm_detail.FORMATS, nvme.FORMATS, smartctl.FORMATS, lsblk.FORMATS, lsblk_text.FORMATS, fio.FORMATS)
 _MACHINE = (lscpu.FORMATS, numactl.FORMATS, dmidecode.FORMATS, ipmi.FORMATS, chrony.FORMATS)
 _SOFTWARE = (slurm_node.FORMATS, munge.FORMATS, ds_report.FORMATS, llamafactory_env.FORMATS)
 _SERVING = (vllm_bench.FORMATS, vllm_metrics.FORMATS, vllm_log.FORMATS)

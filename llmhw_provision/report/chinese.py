@@ -7,9 +7,11 @@ from llmhw_provision.report.chinese_base import BASE
 from llmhw_provision.report.chinese_before import BEFORE
 from llmhw_provision.report.chinese_fabric import FABRIC, MACHINE
 from llmhw_provision.report.chinese_gpu import GPU
+from llmhw_provision.report.chinese_gpu_stack import GPU_STACK
 from llmhw_provision.report.chinese_python import PYTHON
 from llmhw_provision.report.chinese_services import SERVICES
 from llmhw_provision.report.chinese_storage import STORAGE
+from llmhw_provision.report.chinese_throughput import THROUGHPUT
 
 LABELS: dict[str, str] = {
     "title": "验收报告",
@@ -50,6 +52,7 @@ LABELS: dict[str, str] = {
     "area-filesystem": "文件系统",
     "area-tmpfs": "内存文件系统",
     "area-python": "Python 环境",
+    "area-throughput": "吞吐性能",
     "area-gpu": "GPU",
     "area-fabric": "高速网络",
     "area-drives": "硬盘",
@@ -82,7 +85,7 @@ LABELS: dict[str, str] = {
     "files-text": "report.json（供程序读取的本报告）、junit.xml（供 CI 使用）、evidence/（每条命令及其输出）。",
 }
 
-_AREAS = (BASE, BEFORE, STORAGE, GPU, FABRIC, MACHINE, SERVICES, PYTHON)
+_AREAS = (BASE, BEFORE, STORAGE, GPU, GPU_STACK, FABRIC, MACHINE, SERVICES, PYTHON, THROUGHPUT)
 TEXTS: dict[str, Text] = {
     **{key: Text(*words) for part in _AREAS for key, words in part.items()},
     "host-os": Text(

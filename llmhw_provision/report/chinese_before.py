@@ -70,6 +70,11 @@ BEFORE: dict[str, Words] = {
         "主机尚未配置 site.yaml 中的镜像或代理",
         "无需处理：apply 会先配置它们，之后它们必须有应答",
     ),
+    "package-sources/signed-by": Words(
+        "软件源有应答",
+        "NVIDIA 的源在两个文件中使用了两个密钥：apt 不读取任何列表",
+        "无需处理：apply 会先移开另一个文件",
+    ),
     "package-candidate/other-way": Words(
         "软件包 {subject} 可以取得",
         "主机尚未配置 site.yaml 中的镜像或代理",

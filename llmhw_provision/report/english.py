@@ -42,6 +42,7 @@ LABELS: dict[str, str] = {
     "area-filesystem": "File systems",
     "area-tmpfs": "Memory FS",
     "area-python": "Python",
+    "area-throughput": "Throughput",
     "area-gpu": "GPUs",
     "area-fabric": "Fabric",
     "area-drives": "Drives",

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from llmhw_provision.checks.model import Finding
 from llmhw_provision.checks.texts import TEXTS, Text
@@ -14,9 +10,9 @@ from llmhw_provision.report.chinese import LABELS as CHINESE_LABELS
 from llmhw_provision.report.chinese import TEXTS as CHINESE_TEXTS
 from llmhw_provision.report.english import LABELS as ENGLISH_LABELS
 from llmhw_provision.report.model import Report
+from llmhw_provision.report.page import CODES, Language, template
 from llmhw_provision.report.text import AREAS
 
-Language = Literal["en", "zh"]
 _SYMBOLS = {"pass": "✓", "warn": "!", "fail": "✗", "could-not-run": "?"}
 _ATTENTION = ("fail", "could-not-run", "warn")
 
@@ -72,16 +68,9 @@ _LANGUAGES = {"en": _Words(ENGLISH_LABELS, TEXTS), "zh": _Words(CHINESE_LABELS, 
 def render_html(report: Report, language: Language) -> str:
     """The page; asks for nothing from the network."""
     words = _LANGUAGES[language]
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(
+    return template("report.html.j2").render(
         report=report,
-        language={"en": "en", "zh": "zh-Hans"}[language],
+        language=CODES[language],
         other={"en": "report.zh.html", "zh": "report.html"}[language],
         t=words.label,
         words=words,

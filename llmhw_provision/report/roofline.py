@@ -10,7 +10,7 @@ from llmhw_provision.sizing.chips import Chip
 from llmhw_provision.sizing.decode import Serving, decode_step, prefill
 from llmhw_provision.sizing.estimate import Estimate
 from llmhw_provision.sizing.kv import kv_cache
-from llmhw_provision.sizing.speed import Speed
+from llmhw_provision.sizing.speed import Speed, serving_of
 
 # the drawing: its size, and the plane inside
 WIDTH, HEIGHT = 640, 380
@@ -60,17 +60,7 @@ def roofline(found: Estimate, fast: Speed) -> Roofline | None:
     if fast.served is None:
         return None
     job, chip = found.job, fast.chip
-    base = Serving(
-        model=found.model,
-        weights=job.weights,
-        layout=replace(found.layout, gpus=found.layout.tp * found.layout.pp),
-        chip=chip,
-        batch=job.concurrency,
-        context=job.context,
-        cache=job.kv,
-        host_gpus=found.hardware.gpus,
-        engine="vllm" if job.runtime == "vllm" else "eager",
-    )
+    base = serving_of(found, chip)
     peak = chip.top(fp8=base.form.name.startswith("fp8"))
     asked = job.prompt or job.context
     decodes = [(count, _decoded(base, count)) for count in sorted({*_BATCHES, job.concurrency})]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from llmhw_provision.claims.chinese import WORDS, translated
 from llmhw_provision.errors import InputError
+from llmhw_provision.report.page import CODES, Language, template
 from llmhw_provision.report.roofline import Roofline, roofline
 from llmhw_provision.report.sizing_words import LABELS, PHRASES
 from llmhw_provision.sizing.bands import band
@@ -23,7 +21,6 @@ from llmhw_provision.sizing.speed import Speed
 from llmhw_provision.sizing.training import Moment
 from llmhw_provision.units import GIB, memory
 
-Language = Literal["en", "zh"]
 SYMBOLS: dict[str, str] = {"fits": "✓", "tight": "≈", "does not fit": "✗", "no layout": "–"}
 # by kind of term; terms of one kind take the shades in turn
 _COLOURS = {
@@ -208,19 +205,12 @@ def duration(seconds: float) -> str:
 
 def render(heading: str, sheets: Sequence[Sheet], notes: Sequence[str], language: Language) -> str:
     """The page; it asks for nothing from the network and runs no script. The same input gives the same bytes."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     words = (lambda line: translated(line, {**WORDS, **PHRASES})) if language == "zh" else str
-    return environment.get_template("sizing.html.j2").render(
+    return template("sizing.html.j2").render(
         heading=heading,
         sheets=sheets,
         notes=notes,
-        language={"en": "en", "zh": "zh-Hans"}[language],
+        language=CODES[language],
         t=LABELS[language].__getitem__,
         words=words,
         symbols=SYMBOLS,

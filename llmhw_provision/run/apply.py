@@ -1,4 +1,4 @@
-"""apply: carries plan.json out on the machines, and keeps a record of it."""
+"""apply and rollback: carry an order out on the machines, and keep a record of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from llmhw_provision.documents import dump_json, write_atomic
 from llmhw_provision.run import folder, lock, outcome, process, record
 from llmhw_provision.run.command import Choice
-from llmhw_provision.run.orders import Order, recorded
+from llmhw_provision.run.orders import PLAYBOOKS, Order, recorded
 from llmhw_provision.run.playing import Playing
 from llmhw_provision.run.progress import Watcher
 
@@ -22,8 +22,8 @@ def run(order: Order, watcher: Watcher, *, content: Path) -> outcome.Result:
     Writes and returns the result, whatever Ansible made of it.
     """
     runs = order.site / "runs"
-    with lock.held(runs, verb="apply") as held, process.Stops().counted() as stops:
-        made = folder.create(runs, verb="apply")
+    with lock.held(runs, verb=order.verb) as held, process.Stops().counted() as stops:
+        made = folder.create(runs, verb=order.verb)
         write_atomic(made.plan, dump_json(order.plan))
         write_atomic(made.order, dump_json(recorded(order)))
         work = Playing(order, content, made, held, stops, watcher)
@@ -55,7 +55,7 @@ def _carry_out(work: Playing) -> outcome.Result:
     failures = work.failures(tally, status)
     state = outcome.worst([*(host.state for host in hosts), *(failure.status for failure in failures)])
     return outcome.Result(
-        verb="apply",
+        verb=order.verb,
         site=order.plan.site,
         plan=order.plan.identity,
         check=order.choice.check,
@@ -75,7 +75,7 @@ def _carry_out(work: Playing) -> outcome.Result:
 
 def _roles(work: Playing, tally: outcome.Tally) -> int:
     """Runs all roles; hosts that were lost on the way are tried again, alone, after a pause. Ansible's exit status."""
-    playbook, choice = work.content / "playbooks" / "site.yml", work.order.choice
+    playbook, choice = work.content / "playbooks" / PLAYBOOKS[work.order.verb], work.order.choice
     status = work.play(playbook, choice, tally)
     for seconds in work.order.retry_after_s:
         lost = tally.lost()
@@ -109,5 +109,6 @@ def _close(work: Playing, tally: outcome.Tally) -> record.Left:
     if not done or work.order.choice.check:
         return record.Left({}, {})
     choice = Choice(limit=_only(work, tally).limit)
-    whole = not work.order.choice.tags  # a part of the roles does not make the plan's state
+    # neither a part of the roles nor a way back makes the plan's state
+    whole = not work.order.choice.tags and work.order.verb == "apply"
     return record.leave(work, choice, done if whole else ())

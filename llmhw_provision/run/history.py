@@ -11,7 +11,7 @@ from llmhw_provision.errors import InputError
 from llmhw_provision.plan.model import Plan
 from llmhw_provision.run import folder
 from llmhw_provision.run.command import Choice
-from llmhw_provision.run.orders import OrderFile
+from llmhw_provision.run.orders import PLAYBOOKS, OrderFile
 from llmhw_provision.run.outcome import Result
 from llmhw_provision.run.preflight import Preflight
 
@@ -59,7 +59,7 @@ def _age(path: Path) -> tuple[str, int]:
 def _entry(path: Path) -> Entry:
     match = _NAME.match(path.name)
     verb = match[2] if match else ""
-    if verb == "apply" and (result := result_of(path)):
+    if verb in PLAYBOOKS and (result := result_of(path)):
         hosts = ", ".join(f"{host.host} {host.state}" for host in result.hosts)
         state = f"{result.state}{' (check)' if result.check else ''}"
         return Entry(path.name, verb, state, result.plan, hosts, result.seconds)

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,6 +15,8 @@ from llmhw_provision.errors import InputError, Problem
 from llmhw_provision.plan.model import HostPlan, Plan
 from llmhw_provision.run.command import Choice
 
+Verb = Literal["apply", "rollback"]
+PLAYBOOKS: dict[Verb, str] = {"apply": "site.yml", "rollback": "rollback.yml"}
 _PLAN_LINE = re.compile(r"""^llmhw_plan:\s*["']?([0-9a-f]+)["']?\s*$""", re.MULTILINE)
 # Hosts that are lost in the middle of a run are tried again after these pauses: a switch or a link that was away
 # for two minutes costs no run. ssh itself repeats each connection before that (ANSIBLE_SSH_RETRIES).
@@ -22,11 +25,12 @@ RETRY_AFTER_S = (10.0, 30.0, 60.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What apply is asked to do."""
+    """What apply, or rollback, is asked to do."""
 
     site: Path
     plan: Plan
     choice: Choice
+    verb: Verb = "apply"
     allow_reboot: bool = False
     password: str = field(default="", repr=False)
     retry_after_s: tuple[float, ...] = RETRY_AFTER_S

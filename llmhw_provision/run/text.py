@@ -103,9 +103,10 @@ def ending(result: Result) -> Iterator[str]:
     for host in result.hosts:
         yield from (f"warning: {host.host}: {warning}" for warning in host.warnings)
     yield f"{_state(result)} in {clock_text(result.seconds)} · {result.folder}"
-    yield from _reboots(result.hosts)
+    yield from _reboots(result.hosts, result.verb)
     if result.state != "done" and not result.check:
-        yield "hint: llmhw-provision apply --resume goes on with what is left, once the cause is gone"
+        again = f"{result.verb} --resume" if result.verb == "apply" else result.verb
+        yield f"hint: llmhw-provision {again} goes on with what is left, once the cause is gone"
 
 
 def _state(result: Result) -> str:
@@ -114,13 +115,13 @@ def _state(result: Result) -> str:
     return {"failed": "failed", "unreachable": "not all machines were reached", "unfinished": "stopped"}[result.state]
 
 
-def _reboots(hosts: Sequence[HostResult]) -> Iterator[str]:
+def _reboots(hosts: Sequence[HostResult], verb: str) -> Iterator[str]:
     wanting = [host for host in hosts if host.reboot_reasons]
     for host in wanting:
         for reason in host.reboot_reasons:
             yield f"reboot wanted: {host.host}: {reason}"
     if wanting:
-        yield "hint: llmhw-provision apply --allow-reboot reboots these hosts"
+        yield f"hint: llmhw-provision {verb} --allow-reboot reboots these hosts"
 
 
 def changes(result: Result) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from llmhw_provision.catalogue.loader import names
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.compare import Candidate
-from llmhw_provision.sizing.estimate import Estimate, Verdict
+from llmhw_provision.sizing.estimate import VERDICTS, Estimate, Verdict
 from llmhw_provision.sizing.layout import best, describe
 from llmhw_provision.sizing.machines import candidate, without_offload
 from llmhw_provision.sizing.need import Need
@@ -21,7 +21,6 @@ from llmhw_provision.units import memory
 
 RULE = "machine: what fits surely, then fewest GPUs bought, then least power; nothing offloaded unless asked"
 _NEXT = 2  # alternatives that are shown
-_VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "does not fit")
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def choose(need: Need, candidates: tuple[Candidate, ...], counts: tuple[int, ...
     """The choice among `candidates`; of each the first of `counts` machines on which the workload fits is tried."""
     need = without_offload(need)
     tried = [_first(need, item, counts) for item in candidates]
-    ranked = sorted(tried, key=lambda item: (_VERDICTS.index(item.verdict), item.gpus, item.watts))
+    ranked = sorted(tried, key=lambda item: (VERDICTS.index(item.verdict), item.gpus, item.watts))
     fitting = [item for item in ranked if item.verdict != "does not fit"]
     refused = [item for item in ranked if item.verdict == "does not fit"]
     return Chosen(fitting[0] if fitting else None, tuple(fitting[1 : 1 + _NEXT]), tuple(refused))

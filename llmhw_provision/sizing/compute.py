@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from llmhw_provision.model import Architecture
@@ -11,91 +10,14 @@ from llmhw_provision.sizing.chips import BANDWIDTH_REACHED
 from llmhw_provision.sizing.efficiency import Efficiency, fitted
 from llmhw_provision.sizing.formats import format_of
 from llmhw_provision.sizing.job import Job, Layout, under
-from llmhw_provision.sizing.network import PCIE_COPY, Links, factor
+from llmhw_provision.sizing.network import PCIE_COPY, Links
 from llmhw_provision.sizing.shards import held
 from llmhw_provision.sizing.states import lora_parameters, optimizer_bytes, weight_bytes
+from llmhw_provision.sizing.step import Part, Setting, Step
+from llmhw_provision.sizing.traffic import MEGATRON, experts, sharding, tensor
 
-_RING = "nccl-tests PERFORMANCE.md: bus bytes of ring collectives"
-_MEGATRON = "Megatron-LM, Narayanan et al. 2021, arXiv 2104.04473, section 3.2; Korthikanti et al. 2022 for sequences"
 _HOST_BANDWIDTH = 200e9  # bytes/s that CPU Adam finds in a two-socket host: 60 to 70 % of STREAM, ZeRO-Offload
 _NVME_BANDWIDTH = 6e9  # bytes/s of one Gen4 drive
-
-
-@dataclass(frozen=True)
-class Part:
-    """Seconds of a step, as computed and from where."""
-
-    name: str
-    seconds: float
-    formula: str
-    source: str
-    moved: float = 0.0  # bytes that each GPU sends
-
-
-@dataclass(frozen=True)
-class Step:
-    """One optimizer step of the whole cluster."""
-
-    parts: tuple[Part, ...]
-    tokens: int  # of all GPUs together
-    gpus: int
-    model_flops: float  # per token, as `convention` counts
-    convention: flops.Convention
-    top: float  # FLOP/s of one GPU against which MFU is counted
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of the step."""
-        return sum(part.seconds for part in self.parts)
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Tokens per second of all GPUs."""
-        return self.tokens / self.seconds
-
-    @property
-    def per_gpu(self) -> float:
-        """Tokens per second of one GPU."""
-        return self.tokens_per_second / self.gpus
-
-    @property
-    def moved(self) -> float:
-        """Bytes per second that each GPU sends on average, whether hidden or not."""
-        return sum(part.moved for part in self.parts) / self.seconds
-
-    @property
-    def exposed(self) -> float:
-        """Share of the step, 0 to 1, in which a GPU only waits for its links."""
-        return sum(part.seconds for part in self.parts if part.moved) / self.seconds
-
-    @property
-    def mfu(self) -> float:
-        """Model FLOPs utilisation, 0 to 1."""
-        return self.per_gpu * self.model_flops / self.top
-
-
-@dataclass(frozen=True)
-class Setting:
-    """All that a part is computed from."""
-
-    model: Architecture
-    job: Job
-    layout: Layout
-    links: Links
-    fp8: bool
-    use: Efficiency
-
-    @property
-    def tokens(self) -> float:
-        """Tokens per step whose whole way through the model one GPU computes: its share of those of its group."""
-        layout = self.layout
-        return self.batch / (layout.tp * layout.pp * layout.cp)
-
-    @property
-    def batch(self) -> int:
-        """Tokens per step of one data-parallel group; DPO compares two answers."""
-        count = self.layout.micro_batch * self.layout.micro_batches * self.job.sequence
-        return count * (2 if self.job.kind == "dpo" else 1)
 
 
 def training_step(
@@ -172,7 +94,7 @@ def _elementwise(of: Setting) -> list[Part]:
     if not of.job.fused_attention or of.layout.recompute == "selective":
         scores = 2 * of.model.heads * of.job.sequence * of.model.softmax_layers
         text = f"{of.tokens:,.0f} tokens × {of.use.scores:.1f} × {scores / 1e6:,.2f} MB / {bandwidth / 1e9:,.0f} GB/s"
-        found.append(Part("stored scores", of.tokens * of.use.scores * scores / bandwidth, text, _MEGATRON))
+        found.append(Part("stored scores", of.tokens * of.use.scores * scores / bandwidth, text, MEGATRON))
     return found
 
 
@@ -191,72 +113,6 @@ def dequantised(of: Setting) -> list[Part]:
     bandwidth = of.links.chip.bandwidth * BANDWIDTH_REACHED
     text = f"{passes} passes × {count:,.0f} weights × {each:.2f} B / {bandwidth / 1e9:,.0f} GB/s"
     return [Part("dequantisation", passes * count * each / bandwidth, text, "QLoRA, arXiv 2305.14314, section 3")]
-
-
-def _stage_tokens(of: Setting) -> float:
-    """Tokens of a step times layers of a stage, per context-parallel rank, all layers counted as one model."""
-    return of.batch / of.layout.cp / of.layout.pp
-
-
-def tensor(of: Setting) -> list[Part]:
-    """Two all-reduces forward and two backward per layer, two more when recomputed; keys and values in a ring."""
-    layout, found = of.layout, []
-    passes = 4 if of.job.method == "full" or layout.tp > 1 else 0
-    passes += 2 if layout.recompute == "full" else 0
-    if layout.tp > 1:
-        size = passes * of.model.layers * 2 * of.model.hidden * _stage_tokens(of)
-        found.append(_traffic(of, "tensor parallel", size, "all-reduce", layout.tp, 1, of.use.exposed_tensor))
-    if layout.cp > 1:
-        heads = max(1.0, of.model.kv_dim / layout.tp)
-        size = 3 * of.model.layers * 2 * 2 * heads * _stage_tokens(of) * layout.cp
-        found.append(_traffic(of, "context parallel", size, "all-gather", layout.cp, layout.tp, of.use.exposed_tensor))
-    if layout.pp > 1:
-        size = 2 * 2 * of.model.hidden * of.batch / (layout.cp * layout.tp) * layout.vpp
-        inner = layout.tp * layout.cp * layout.dp
-        found.append(_traffic(of, "pipeline", size, "send", layout.pp, inner, of.use.exposed_shard))
-    return found
-
-
-def experts(of: Setting) -> list[Part]:
-    """Rows to the experts and back, forward and backward."""
-    layout, model = of.layout, of.model
-    if layout.ep == 1 or not model.experts:
-        return []
-    passes = 4 + (2 if layout.recompute == "full" else 0)
-    rows = _stage_tokens(of) * model.experts_per_token / layout.tp
-    size = passes * model.moe_layers * 2 * model.hidden * rows
-    inner = max(1, layout.tp)
-    return [_traffic(of, "expert parallel", size, "all-to-all", layout.ep, inner, of.use.exposed_tensor)]
-
-
-def _traffic(of: Setting, name: str, size: float, kind: str, ways: int, inner: int, exposed: float) -> Part:
-    bus = of.links.bus(ways, inner=inner, collective=kind)  # type: ignore[arg-type]
-    volume = size * factor(kind, ways)  # type: ignore[arg-type]
-    text = f"{kind} over {ways}: {volume / 1e9:,.2f} GB / {bus / 1e9:,.0f} GB/s × {100 * exposed:.0f} % not hidden"
-    return Part(name, exposed * volume / bus, text, f"{_MEGATRON}; {_RING}", volume)
-
-
-def sharding(of: Setting) -> list[Part]:
-    """Gather and reduce of sharded states per micro-batch, or of gradients per step."""
-    layout = of.layout
-    ranks = layout.shards if layout.zero else layout.dp
-    if ranks == 1:
-        return []
-    parameters = sum(part.parameters for part in held(of.model, layout, layout.stages[0]))
-    trained = parameters if of.job.method == "full" else lora_parameters(of.model, of.job) / (layout.tp * layout.pp)
-    each = 2
-    steps = layout.micro_batches
-    if layout.zero >= 3:
-        size = each * (2 * steps * parameters + steps * trained)
-    elif layout.zero == 2:  # divided gradients are reduced in every micro-step; FSDP puts parameters together anew too
-        size = each * (steps + (steps if layout.sharder == "fsdp" else 1)) * trained
-    else:
-        size = 2 * each * trained
-    name = "gather and reduce" if layout.zero >= 3 else "gradients"
-    part = _traffic(of, name, size, "all-gather", ranks, layout.tp * (layout.cp if layout.zero == 0 else 1), 1.0)
-    hidden = of.use.exposed_shard
-    text = f"{part.formula.rpartition(' × ')[0]} × {100 * hidden:.0f} % not hidden"
-    return [replace(part, seconds=part.seconds * hidden, formula=text, source=f"ZeRO, arXiv 1910.02054; {_RING}")]
 
 
 def optimizer(of: Setting) -> list[Part]:

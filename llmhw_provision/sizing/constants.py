@@ -17,10 +17,10 @@ from pydantic import Field, StringConstraints
 from llmhw_provision.catalogue.loader import names
 from llmhw_provision.documents import Record, read
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.estimate import Estimate, Hardware
 from llmhw_provision.sizing.job import Job
 from llmhw_provision.sizing.speed import Speed
+from llmhw_provision.sizing.step import Part
 from llmhw_provision.sizing.terms import Term, number, up
 from llmhw_provision.sizing.training import Moment
 

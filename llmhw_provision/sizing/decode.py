@@ -8,10 +8,10 @@ from typing import Literal
 from llmhw_provision.model import Architecture
 from llmhw_provision.sizing import flops, kv
 from llmhw_provision.sizing.chips import Chip
-from llmhw_provision.sizing.compute import Part
 from llmhw_provision.sizing.formats import Format, format_of
 from llmhw_provision.sizing.job import Layout
 from llmhw_provision.sizing.network import Links, factor
+from llmhw_provision.sizing.step import Part
 
 Engine = Literal["compiled", "vllm", "vllm-0.6", "eager"]
 # Seconds per layer and step that neither tensor parallelism nor quantisation shortens: kernel starts, all-reduce,

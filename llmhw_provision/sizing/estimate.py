@@ -16,7 +16,7 @@ from llmhw_provision.sizing.terms import Term, total
 from llmhw_provision.sizing.training import Known, Moment, moments
 
 Verdict = Literal["fits", "tight", "does not fit"]
-_RANK: tuple[Verdict, ...] = ("fits", "tight", "does not fit")
+VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "does not fit")  # the worst last
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Estimate:
     @property
     def host_bytes(self) -> int:
         """Bytes per host, without what takes only memory that is left."""
-        return total(term for term in self.host if term.kind == "host")
+        return host_bytes(self.host)
 
     @property
     def limit(self) -> int:
@@ -86,14 +86,12 @@ class Estimate:
     @property
     def host_verdict(self) -> Verdict:
         """Whether one host holds it; fits where its memory is not known."""
-        if not self.hardware.host_memory:
-            return "fits"
-        return verdict(self.host_bytes, band(self.host), self.hardware.host_memory)
+        return host_verdict(self.host, self.hardware)
 
     @property
     def verdict(self) -> Verdict:
         """The worse of GPU and host."""
-        return max(self.device_verdict, self.host_verdict, key=_RANK.index)
+        return max(self.device_verdict, self.host_verdict, key=VERDICTS.index)
 
 
 def limit(job: Job, usable: int) -> int:
@@ -106,6 +104,18 @@ def verdict(need: int, uncertain: int, room: int) -> Verdict:
     if need + uncertain <= room:
         return "fits"
     return "tight" if need - uncertain <= room else "does not fit"
+
+
+def host_bytes(terms: tuple[Term, ...]) -> int:
+    """Bytes of one host, without what takes only memory that is left."""
+    return total(term for term in terms if term.kind == "host")
+
+
+def host_verdict(terms: tuple[Term, ...], hardware: Hardware) -> Verdict:
+    """Whether one host holds `terms`; fits where its memory is not known."""
+    if not hardware.host_memory:
+        return "fits"
+    return verdict(host_bytes(terms), band(terms), hardware.host_memory)
 
 
 def estimate(job: Job, model: Architecture, hardware: Hardware, layout: Layout, known: Known | None = None) -> Estimate:

@@ -1,9 +1,9 @@
 """The best layouts of a job on its GPUs: all legal ones, ranked by predicted time, then simplicity.
 
-Rank: what fits before what is tight; then the seconds of a training step (of a token when serving, whose number of
-requests is given: tokens per second are requests over these seconds); then simplicity among those that the prediction
-cannot tell apart, in steps of 2 % from the fastest on. Keeping states in the host is tried only where nothing fits
-without it. PPO and GRPO are ranked by their training phase.
+Rank: what fits before what is tight; then what makes up exactly the batch before what rounds it; then the seconds of a
+training step (of a token when serving, whose number of requests is given: tokens per second are requests over these
+seconds); then simplicity among those that the prediction cannot tell apart, in steps of 2 % from the fastest on.
+Keeping states in the host is tried only where nothing fits without it. PPO and GRPO are ranked by their training phase.
 """
 
 from __future__ import annotations
@@ -177,6 +177,15 @@ class _Search:
         fastest = found[0] if found else None
         return sorted(found, key=lambda item: (item.level(fastest), simplicity(item.layout), item.seconds))[:count]
 
+    def exact_first(self, ordered: list[tuple[float, Layout]], verdict: str, count: int) -> list[Ranked]:
+        """The first `count` layouts with this verdict, those with exactly the batch that is asked for before others."""
+        exact = [item for item in ordered if self.space.exact(item[1])]
+        found = self.those(exact, verdict, count)
+        if len(found) < count and len(exact) < len(ordered):
+            others = [item for item in ordered if not self.space.exact(item[1])]
+            found += self.those(others, verdict, count - len(found))
+        return found
+
     def least(self) -> list[Ranked]:
         """Of layouts that all do not fit the one that needs least on a GPU: without offload, unless it is asked for.
 
@@ -210,11 +219,11 @@ def search(space: Space, count: int = 1) -> Found:
     """The best `count` layouts; raises InputError when none is legal, else there is at least one, fitting or not."""
     at_work = _Search(space)
     near = at_work.candidates()
-    found = at_work.those(near, "fits", count)
+    found = at_work.exact_first(near, "fits", count)
     if len(found) < count:
         host = [] if found else at_work.candidates(offload=True)
-        found += at_work.those(host, "fits", count)
-        found += at_work.those(sorted(near + host, key=_order), "tight", count - len(found))
+        found += at_work.exact_first(host, "fits", count)
+        found += at_work.exact_first(sorted(near + host, key=_order), "tight", count - len(found))
     found = found or at_work.least()
     if not found:
         raise space.refuse()

@@ -17,6 +17,7 @@ from llmhw_provision.model import Architecture
 from llmhw_provision.sizing.chips import Chip, chip_of
 from llmhw_provision.sizing.estimate import Hardware
 from llmhw_provision.sizing.job import Job, Layout, Recompute, Sharder
+from llmhw_provision.sizing.launchers import ON_HOST, cannot_split, counted_as_layers
 from llmhw_provision.sizing.limits import require
 from llmhw_provision.workload import Parallel
 
@@ -59,6 +60,17 @@ class Space:
     def pinned(self) -> dict[str, Any]:
         """What the workload fixes."""
         return {name: value for name, value in self.given if value is not None}
+
+    @cached_property
+    def undivided(self) -> str:
+        """Why no launcher splits tensors, layers, sequences or experts of this job; empty: one does, or it serves."""
+        return cannot_split(self.model, self.job) if self.job.trains else ""
+
+    def exact(self, layout: Layout) -> bool:
+        """Whether the ranks' samples are the batch that is asked for, as launchers want it."""
+        given = self.given.micro_batch and self.given.micro_batches
+        samples = layout.micro_batch * layout.micro_batches * layout.dp
+        return not self.job.trains or bool(given) or samples == self.batch
 
     @cached_property
     def reach(self) -> int:
@@ -131,7 +143,7 @@ class Space:
                         yield frame
 
     def _experts(self, base: Layout) -> list[int]:
-        if not self.model.experts or _adapts(self.job) or (not self.job.trains and self.job.runtime != "vllm"):
+        if not self.model.experts or self.undivided or (not self.job.trains and self.job.runtime != "vllm"):
             return [1]
         return [ep for ep in divisors(self.model.experts) if base.dp * base.cp % ep == 0]
 
@@ -153,6 +165,8 @@ class Space:
         if base.dp * base.cp == 1 and not offload and pinned.get("offload", "none") == "none":
             stages = (0,)  # one rank divides nothing
         split = base.tp * base.pp * base.cp * base.ep > 1
+        if split:
+            stages = tuple(zero for zero in stages if zero < 2)  # who splits has no FSDP
         return [(zero, _sharder(zero, split=split)) for zero in self._values("zero", stages)]
 
     def _offloads(self, base: Layout, zero: int, *, offload: bool) -> list[dict[str, Any]]:
@@ -160,7 +174,9 @@ class Space:
             return [_OFFLOAD[self.pinned["offload"]]] if not offload else []
         if not offload:
             return [_OFFLOAD["none"]]
-        if zero < 2 or base.pp > 1 or (_adapts(self.job) and base.dp * base.cp == 1):
+        if zero < 2 or base.pp > 1 or self.job.optimizer not in ON_HOST:
+            return []
+        if _adapts(self.job) and base.dp * base.cp == 1:
             return []  # one GPU would fetch the whole frozen base over PCIe in every pass
         return [_OFFLOAD["optimizer"], _OFFLOAD["all"]] if zero == 3 else [_OFFLOAD["optimizer"]]
 
@@ -210,12 +226,14 @@ def spread_rules(space: Space, layout: Layout) -> list[tuple[str, str]]:
     if layout.cp > 1 and space.job.sequence < _LEAST_TOKENS * layout.cp:
         text = f"cp {layout.cp} leaves a rank {space.job.sequence // layout.cp:,} tokens, less than {_LEAST_TOKENS:,}"
         found.append(("cp", text))
-    if _adapts(space.job):
+    if space.undivided:
         found += [
-            (name, f"{name} {ways}: PEFT, with which adapters are trained, divides by ZeRO and FSDP only")
+            (name, f"{name} {ways}: {space.undivided}")
             for name, ways in (("tp", tp), ("pp", pp), ("cp", layout.cp), ("ep", layout.ep))
             if ways > 1
         ]
+    if space.job.trains and pp > 1 and counted_as_layers(space.model, layout) is None:
+        found.append(("pp", f"pp {pp}: {space.model.layers} layers, embedding and loss do not divide by the stages"))
     if pp > 1 and not space.job.trains and space.job.runtime != "vllm":
         found.append(("pp", f"pp {pp}: {space.job.runtime} has no pipeline"))
     return found

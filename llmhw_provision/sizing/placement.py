@@ -13,16 +13,14 @@ from itertools import product
 
 from llmhw_provision.errors import InputError
 from llmhw_provision.model import Architecture
-from llmhw_provision.sizing.bands import band
-from llmhw_provision.sizing.estimate import Estimate, Hardware, Verdict, verdict
+from llmhw_provision.sizing.estimate import VERDICTS, Estimate, Hardware, Verdict, host_bytes, host_verdict
 from llmhw_provision.sizing.job import Job
 from llmhw_provision.sizing.layout import Ranked, search
 from llmhw_provision.sizing.legal import Space
 from llmhw_provision.sizing.search import largest_concurrency
-from llmhw_provision.sizing.terms import Term, total
+from llmhw_provision.sizing.terms import Term
 from llmhw_provision.workload import Parallel, Placement
 
-_VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "does not fit")
 # terms of a moment that belong to another role than the first of its group
 _ROLES = {
     "reference": "reference",
@@ -98,20 +96,18 @@ class Placed:
     @property
     def host_bytes(self) -> int:
         """Bytes per host, without what takes only memory that is left."""
-        return total(term for term in self.host if term.kind == "host")
+        return host_bytes(self.host)
 
     @property
     def host_verdict(self) -> Verdict:
         """Whether one host holds all groups; fits where its memory is not known."""
-        if not self.hardware.host_memory:
-            return "fits"
-        return verdict(self.host_bytes, band(self.host), self.hardware.host_memory)
+        return host_verdict(self.host, self.hardware)
 
     @property
     def verdict(self) -> Verdict:
         """The worst of all groups and of the host."""
         found = [self.host_verdict, *(group.estimate.device_verdict for group in self.groups)]
-        return max(found, key=_VERDICTS.index)
+        return max(found, key=VERDICTS.index)
 
     @property
     def seconds(self) -> float:
@@ -126,7 +122,7 @@ class Placed:
         """Smaller is better: verdict, offloading, time, then the room on the fullest GPU."""
         away = any(group.estimate.layout.offload_optimizer for group in self.groups)
         room = min(group.room for group in self.groups)
-        return _VERDICTS.index(self.verdict), away, self.seconds, -room
+        return VERDICTS.index(self.verdict), away, self.seconds, -room
 
 
 def _rounds(group: Group) -> int:

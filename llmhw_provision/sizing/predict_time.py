@@ -7,9 +7,10 @@ from dataclasses import replace
 from llmhw_provision.sizing import case_time, flops
 from llmhw_provision.sizing.case_error import Unsupported
 from llmhw_provision.sizing.cases import Answer, Setup
-from llmhw_provision.sizing.compute import Step, training_step
+from llmhw_provision.sizing.compute import training_step
 from llmhw_provision.sizing.efficiency import Efficiency
 from llmhw_provision.sizing.job import Layout
+from llmhw_provision.sizing.step import Step
 
 
 def step_of(of: Setup, use: Efficiency | None = None, run: case_time.Timed | None = None) -> tuple[Step, Layout]:

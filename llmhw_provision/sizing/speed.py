@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 from llmhw_provision.sizing.checkpoint import Saving, read_rate, write_rate
 from llmhw_provision.sizing.chips import Chip, chip_of
-from llmhw_provision.sizing.compute import Part, Step, training_step
+from llmhw_provision.sizing.compute import training_step
 from llmhw_provision.sizing.decode import Serving, decode_step, prefill
 from llmhw_provision.sizing.estimate import Estimate, Hardware
 from llmhw_provision.sizing.job import Job
 from llmhw_provision.sizing.network import Links
 from llmhw_provision.sizing.power import Power, power
+from llmhw_provision.sizing.step import Part, Step
 from llmhw_provision.sizing.terms import Term
 
 WORKERS = 4  # data loader processes per GPU, as in the term of host memory
@@ -120,14 +121,13 @@ def _saving(hardware: Hardware, checkpoint: Term | None) -> Saving | None:
     return Saving(checkpoint.size, rate, hardware.all_gpus)
 
 
-def served(found: Estimate, chip: Chip) -> Served:
-    """Serving of an estimate on GPUs of one kind."""
+def serving_of(found: Estimate, chip: Chip) -> Serving:
+    """What serving of an estimate is timed by: one replica on GPUs of one kind, all its sequences at work."""
     job, layout = found.job, found.layout
-    one = replace(layout, gpus=layout.tp * layout.pp)
-    serving = Serving(
+    return Serving(
         model=found.model,
         weights=job.weights,
-        layout=one,
+        layout=replace(layout, gpus=layout.tp * layout.pp),
         chip=chip,
         batch=job.concurrency,
         context=job.context,
@@ -135,5 +135,10 @@ def served(found: Estimate, chip: Chip) -> Served:
         host_gpus=found.hardware.gpus,
         engine="vllm" if job.runtime == "vllm" else "eager",
     )
+
+
+def served(found: Estimate, chip: Chip) -> Served:
+    """Serving of an estimate on GPUs of one kind."""
+    job, serving = found.job, serving_of(found, chip)
     prompt = job.prompt or job.context
-    return Served(prompt, prefill(serving, prompt), decode_step(serving), job.concurrency, layout.dp)
+    return Served(prompt, prefill(serving, prompt), decode_step(serving), job.concurrency, found.layout.dp)

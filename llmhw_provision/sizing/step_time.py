@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmhw_provision.model import Architecture
-from llmhw_provision.sizing import compute
-from llmhw_provision.sizing.compute import Part, Setting, uneven_share
+from llmhw_provision.sizing import compute, traffic
+from llmhw_provision.sizing.compute import uneven_share
 from llmhw_provision.sizing.efficiency import fitted
 from llmhw_provision.sizing.job import Job, Layout, under
 from llmhw_provision.sizing.network import Links
+from llmhw_provision.sizing.step import Part, Setting
 
 _Seconds = tuple[float, ...]
 
@@ -31,12 +32,12 @@ def _samples(layout: Layout) -> int:
 WORKING = (
     Group(compute.computing, lambda of: (_samples(of), of.tp * of.pp * of.cp, of.recompute)),
     Group(compute.dequantised, lambda of: (of.tp * of.pp, of.micro_batches, of.recompute)),
-    Group(compute.tensor, lambda of: (_samples(of), of.tp, of.pp, of.vpp, of.cp, of.recompute)),
-    Group(compute.experts, lambda of: (_samples(of), of.tp, of.pp, of.cp, of.ep, of.recompute)),
+    Group(traffic.tensor, lambda of: (_samples(of), of.tp, of.pp, of.vpp, of.cp, of.recompute)),
+    Group(traffic.experts, lambda of: (_samples(of), of.tp, of.pp, of.cp, of.ep, of.recompute)),
 )
 BEYOND = (
     Group(
-        compute.sharding,
+        traffic.sharding,
         lambda of: (of.tp, of.pp, of.cp, of.ep, of.zero, of.sharder, of.micro_batches * (of.zero >= 2)),
     ),
     Group(

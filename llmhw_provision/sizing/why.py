@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from llmhw_provision.errors import InputError
-from llmhw_provision.sizing.compute import Part, training_step
+from llmhw_provision.sizing.compute import training_step
 from llmhw_provision.sizing.estimate import Estimate
 from llmhw_provision.sizing.layout import ALIKE, Ranked, search
 from llmhw_provision.sizing.legal import Space, spread_rules
 from llmhw_provision.sizing.speed import links_of, served
+from llmhw_provision.sizing.step import Part
 from llmhw_provision.units import memory
 from llmhw_provision.workload import Parallel
 

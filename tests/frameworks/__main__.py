@@ -1,10 +1,13 @@
 """`python -m tests.frameworks`: environments with the frameworks of the CPU locks, below ~/.cache/llmhw-provision.
 
-uv takes wheels from the folder in UV_FIND_LINKS too. Each is made beside its name and renamed when it is whole.
+An environment counts once it is whole, and only for the locks and the recipe that it was made from. torch for CPUs
+comes from the index that the locks name, or from the wheel folder in PIP_FIND_LINKS or UV_FIND_LINKS.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -26,10 +29,31 @@ def pin(lock: str, package: str) -> str:
     return found[0]
 
 
+def recipe(name: str) -> str:
+    """Hash of what the environment is made from."""
+    sources = (LOCKS / f"{name}-cpu.txt", LOCKS / "train-lf.txt", LOCKS / "train-hf.txt", Path(__file__))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def ready(name: str) -> bool:
+    """Whether the environment is there, whole, and of the present recipe."""
+    mark = FOLDER / name / "ready"
+    return mark.exists() and mark.read_text(encoding="utf-8") == recipe(name)
+
+
+def _indexes(lock: str) -> list[str]:
+    """Where torch for CPUs comes from: a wheel folder where one is named, else the index in the lock's head."""
+    wheels = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS")
+    if wheels:
+        return [word for place in wheels.split() for word in ("--find-links", place)]
+    named = re.findall(r"(?m)^--extra-index-url (\S+)$", lock)
+    return ["--index-strategy", "unsafe-best-match", *(f"--extra-index-url={index}" for index in named)]
+
+
 def make(name: str, uv: str) -> None:
     """One environment; nothing is done when it is there."""
     folder = FOLDER / name
-    if (folder / "ready").exists():
+    if ready(name):
         return
     shutil.rmtree(folder, ignore_errors=True)
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -39,7 +63,8 @@ def make(name: str, uv: str) -> None:
     wanted.write_text("".join(kept), encoding="utf-8")
     install = [uv, "pip", "install", "--quiet", "--no-deps", "--python", str(folder / "bin/python")]
     subprocess.run([uv, "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
-    subprocess.run([*install, "--require-hashes", "--requirement", str(wanted)], check=True)
+    hashed = ["--require-hashes", "--requirement", str(wanted)]
+    subprocess.run([*install, *_indexes(text), *hashed], check=True)
     (packages,) = (folder / "lib").glob("python3.*/site-packages")
     if name == "train-lf":
         subprocess.run([*install, "--no-build-isolation", pin(name, "deepspeed")], check=True)
@@ -53,7 +78,7 @@ def make(name: str, uv: str) -> None:
             subprocess.run([uv, "pip", "install", "--quiet", "--no-deps", *other, *target], check=True)
     else:
         _named_vllm(packages)
-    (folder / "ready").touch()
+    (folder / "ready").write_text(recipe(name), encoding="utf-8")
 
 
 def _named_vllm(packages: Path) -> None:

@@ -1,4 +1,7 @@
-"""DeepSpeed, Accelerate, LLaMA-Factory, Megatron-core, TRL and vLLM read the launch files as they do at a start."""
+"""DeepSpeed, Accelerate, LLaMA-Factory, Megatron-core, TRL and vLLM read the launch files as they do at a start.
+
+Every change is read by each framework once (`make frameworks`, marker ci); `make proof-frameworks` reads everything.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.frameworks.__main__ import FOLDER
+from tests.frameworks.__main__ import FOLDER, ready
 from tests.unit.launches import CASES, case
 
 pytestmark = pytest.mark.proof
@@ -21,8 +24,8 @@ SECONDS = 900  # importing torch and vllm takes minutes where two cores are shar
 def read(kind: str, name: str, tmp_path: Path, changed: dict[str, str] | None = None) -> dict[str, Any]:
     """What the framework saw in the files of a case; raises AssertionError with its last words when it refused."""
     environment = FOLDER / ("serve" if kind in ("vllm", "triton") else "train-lf")
-    if not (environment / "ready").exists():
-        pytest.skip(f"{environment} is not there: make it with python -m tests.frameworks")
+    if not ready(environment.name):
+        pytest.fail(f"{environment} is not there, or of other locks: make it with python -m tests.frameworks")
     setup, files = case(name)
     for path, file in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -37,13 +40,14 @@ def read(kind: str, name: str, tmp_path: Path, changed: dict[str, str] | None = 
     return found
 
 
-def having(file: str) -> list[str]:
-    """Cases with that file, by name of the case: no plan is made while tests are collected."""
+def having(file: str, *, ci: str) -> list[Any]:
+    """Cases with that file, by name of the case: no plan is made while tests are collected; `ci` for every change."""
     root = Path(__file__).resolve().parents[1] / "golden/launch"
-    return [name for name in CASES if (root / name / file).exists()]
+    names = [name for name in CASES if (root / name / file).exists()]
+    return [pytest.param(name, marks=pytest.mark.ci if name == ci else ()) for name in names]
 
 
-@pytest.mark.parametrize("name", having("deepspeed.json"))
+@pytest.mark.parametrize("name", having("deepspeed.json", ci="full-70b-alphapro660"))
 def test_deepspeed_reads_its_configuration(name: str, tmp_path: Path) -> None:
     found, (setup, _) = read("deepspeed", name, tmp_path), case(name)
     of = setup.layout
@@ -62,7 +66,7 @@ def test_deepspeed_refuses_batches_that_do_not_multiply(tmp_path: Path) -> None:
         read("deepspeed", "dpo-8b-deepspeed", tmp_path, {"deepspeed.json": text})
 
 
-@pytest.mark.parametrize("name", having("accelerate.yaml"))
+@pytest.mark.parametrize("name", having("accelerate.yaml", ci="pretrain-moe-deepspeed"))
 def test_accelerate_reads_its_configuration(name: str, tmp_path: Path) -> None:
     found, (setup, files) = read("accelerate", name, tmp_path), case(name)
     of = setup.layout
@@ -74,7 +78,7 @@ def test_accelerate_reads_its_configuration(name: str, tmp_path: Path) -> None:
     assert found["dynamo_backend"] == ("INDUCTOR" if setup.job.compile else "no")
 
 
-@pytest.mark.parametrize("name", having("train.yaml"))
+@pytest.mark.parametrize("name", having("train.yaml", ci="dpo-8b-deepspeed"))
 def test_llamafactory_reads_its_training(name: str, tmp_path: Path) -> None:
     found, (setup, _) = read("llamafactory", name, tmp_path), case(name)
     load, of = setup.need.workload, setup.layout
@@ -84,7 +88,7 @@ def test_llamafactory_reads_its_training(name: str, tmp_path: Path) -> None:
     assert (found["file"], found["ranking"]) == ("/srv/project/data/train.jsonl", load.job == "dpo")
 
 
-@pytest.mark.parametrize("name", having("megatron.args"))
+@pytest.mark.parametrize("name", having("megatron.args", ci="pretrain-moe-megatron"))
 def test_megatron_accepts_its_arguments(name: str, tmp_path: Path) -> None:
     found, (setup, _) = read("megatron", name, tmp_path), case(name)
     of = setup.layout
@@ -101,13 +105,14 @@ def test_megatron_refuses_stages_that_do_not_divide_the_layers(tmp_path: Path) -
         read("megatron", "pretrain-405b-128-hosts", tmp_path, {"megatron.args": text})
 
 
-@pytest.mark.parametrize("name", having("grpo.yaml"))
+@pytest.mark.parametrize("name", having("grpo.yaml", ci="grpo-7b"))
 def test_trl_reads_its_configuration(name: str, tmp_path: Path) -> None:
     found, (setup, _) = read("trl", name, tmp_path), case(name)
     assert (found["micro"], found["accumulation"]) == (setup.layout.micro_batch, setup.layout.micro_batches)
     assert found["reward"] == setup.launch.reward_model
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("kind", "name"), [("vllm", "serve-70b-vllm"), ("triton", "serve-70b-triton")])
 def test_vllm_reads_its_arguments(kind: str, name: str, tmp_path: Path) -> None:
     found, (setup, _) = read(kind, name, tmp_path), case(name)

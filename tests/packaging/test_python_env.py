@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
-import platform
-import shutil
 import subprocess
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.packaging.python_env_host import fake_uv, folder, index, managed, sdist, upgrade, value
 from tests.packaging.python_envs import PYTHON, UV, VERSION, Host, digest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the module gives its files to root")
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
-
-
-def value(host: Host, name: str = "lab", module: str = "alpha") -> str:
-    """What the environment in use says of a package's VALUE."""
-    code = f"import {module}; print({module}.VALUE)"
-    python = host.link(name) / "bin/python"
-    return subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-
-
-def upgrade(host: Host) -> None:
-    """`lab` with alpha 1.0 is in use, alpha 2.0 is wanted."""
-    host.want(host.wheel("alpha", "1.0"))
-    assert host.apply()["changed"]
-    host.want(host.wheel("alpha", "2.0", body="VALUE = 2\n"))
-
-
-def folder(host: Host, name: str = "lab") -> str:
-    return host.link(name).readlink().name
 
 
 def test_check_apply_apply_and_what_is_there_then(host: Host) -> None:
@@ -151,66 +120,6 @@ def test_what_was_added_by_hand_is_taken_out_again(host: Host) -> None:
     assert host.apply()["changed"] is False
 
 
-def refused(answer: dict[str, Any]) -> list[str]:
-    assert answer["failed"]
-    assert "hint: nothing was changed." in answer["msg"]
-    found: list[str] = answer["refusals"]
-    return found
-
-
-def test_a_folder_that_lacks_wheels_names_them_all_before_anything_is_installed(host: Host) -> None:
-    made = [host.wheel(name, "1.0") for name in ("alpha", "beta", "gamma")]
-    host.want(*made)
-    made[0].unlink()
-    made[2].unlink()
-    lines = [f"{host.house}: lacks alpha==1.0", f"{host.house}: lacks gamma==1.0"]
-    assert refused(host.apply(check=True)) == lines
-    assert refused(host.apply()) == lines
-    assert not host.store.exists()
-
-
-def test_a_wheel_with_another_hash_in_the_folder_is_named(host: Host) -> None:
-    made = host.wheel("alpha", "1.0")
-    host.want(made)
-    host.wheel("alpha", "1.0", body="VALUE = 'not what was locked'\n")
-    (line,) = refused(host.apply())
-    assert line == f"{made}: SHA-256 {digest(made)} is not one that the lock allows for alpha==1.0"
-    assert not host.store.exists()
-
-
-def index(host: Host) -> str:
-    """The house as a simple index."""
-    names = {path.name.split("-")[0] for path in host.house.iterdir()}
-    for name in names:
-        page = host.root / "simple" / name / "index.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        links = [f'<a href="{path.as_uri()}">{path.name}</a>' for path in host.house.glob(f"{name}-*")]
-        page.write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>")
-    host.config |= {"index": (host.root / "simple").as_uri(), "wheels": None}
-    return str(host.config["index"])
-
-
-def test_a_wheel_with_another_hash_from_the_index_is_refused_and_named(host: Host) -> None:
-    upgrade(host)
-    host.wheel("alpha", "2.0", body="VALUE = 'not what was locked'\n")
-    index(host)
-    answer = host.apply()
-    assert answer["failed"]
-    assert "the file of alpha==2.0 has SHA-256" in answer["msg"]
-    assert "which the lock does not allow" in answer["msg"]
-    assert "the environments in use are the ones from before" in answer["msg"]
-    assert value(host) == "1"
-
-
-def fake_uv(host: Host) -> Path:
-    """A wheel of uv that hands on to the real one."""
-    (host.root / f"llmhw/uv/{VERSION}/uv").unlink()
-    made = host.house / f"uv-{VERSION}-py3-none-any.whl"
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr(f"uv-{VERSION}.data/scripts/uv", f'#!/bin/sh\nexec "{UV}" "$@"\n')
-    return made
-
-
 @pytest.mark.parametrize("where", ["index", "folder"])
 def test_uv_itself_comes_out_of_its_wheel_by_hash(host: Host, where: str) -> None:
     host.want(host.wheel("alpha", "1.0"))
@@ -222,50 +131,6 @@ def test_uv_itself_comes_out_of_its_wheel_by_hash(host: Host, where: str) -> Non
     host.config["uv"]["sha256"] = digest(made)
     assert host.apply()["actions"][0] == f"install uv {VERSION}"
     assert (value(host), host.apply()["changed"]) == ("1", False)
-
-
-def test_uv_that_cannot_be_had_is_named(host: Host) -> None:
-    host.want(host.wheel("alpha", "1.0"))
-    made = fake_uv(host)
-    made.unlink()
-    assert refused(host.apply()) == [f"{host.house}: lacks {made.name}"]
-    index(host)
-    answer = host.apply()
-    assert f"python_env: {made.name} cannot be had from {host.config['index']}" in answer["msg"]
-
-
-def test_packages_that_do_not_fit_are_not_switched_to(host: Host) -> None:
-    upgrade(host)
-    host.want(host.wheel("alpha", "2.0", "delta>=1"))
-    answer = host.apply()
-    assert "lab: The package `alpha` requires `delta>=1`, but it's not installed" in answer["msg"]
-    assert value(host) == "1"
-
-
-def test_an_import_that_fails_is_quoted_and_not_switched_to(host: Host) -> None:
-    upgrade(host)
-    host.want(host.wheel("alpha", "2.0", body="raise RuntimeError('operator nms does not exist')\n"))
-    answer = host.apply()
-    assert "lab: import alpha fails: RuntimeError: operator nms does not exist" in answer["msg"]
-    assert value(host) == "1"
-
-
-def test_torch_for_another_cuda_is_not_switched_to(host: Host) -> None:
-    body = "class version:\n    cuda = '12.9'\n"
-    host.want(host.wheel("torch", "2.14.0", body=body), cuda="13.0")
-    assert "lab: torch is built for CUDA 12.9, planned 13.0" in host.apply()["msg"]
-    assert not host.link().exists()
-
-
-def test_another_lock_than_the_planned_one_and_two_cuda_majors_are_refused_at_once(host: Host) -> None:
-    host.want(host.wheel("alpha", "1.0"))
-    host.want(host.wheel("x_cu12", "1.0"), host.wheel("y_cu13", "1.0"), name="both", cuda="13.0")
-    host.locks["both"] = host.locks["both"].replace("x_cu12", "x-cu12").replace("y_cu13", "y-cu13")
-    host.environments[1]["sha256"] = hashlib.sha256(host.locks["both"].encode()).hexdigest()
-    host.locks["lab"] += "# altered\n"
-    lines = refused(host.apply())
-    assert lines[0].startswith("lock lab: SHA-256 ")
-    assert lines[1] == "both brings cu12 and cu13; one CUDA major per environment"
 
 
 def test_a_folder_in_use_is_not_removed(host: Host) -> None:
@@ -288,38 +153,6 @@ def test_a_folder_in_use_is_not_removed(host: Host) -> None:
     assert host.apply()["actions"] == [f"remove {oldest}"]
 
 
-BACKEND = """import pathlib, zipfile
-import torch
-
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    name = "deepspeed-0.19.8-py3-none-any.whl"
-    files = {
-        "deepspeed/__init__.py": "BUILT_WITH = %r\\n" % torch.VALUE,
-        "deepspeed-0.19.8.dist-info/METADATA": "Metadata-Version: 2.1\\nName: deepspeed\\nVersion: 0.19.8\\n",
-        "deepspeed-0.19.8.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
-    }
-    record = "".join(f"{path},,\\n" for path in [*files, "deepspeed-0.19.8.dist-info/RECORD"])
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        for path, text in [*files.items(), ("deepspeed-0.19.8.dist-info/RECORD", record)]:
-            archive.writestr(path, text)
-    return name
-"""
-
-
-def sdist(host: Host) -> Path:
-    """A source archive that imports torch while it is built, as deepspeed and flash-attn do."""
-    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    project = '[project]\nname = "deepspeed"\nversion = "0.19.8"\n'
-    info = "Metadata-Version: 2.2\nName: deepspeed\nVersion: 0.19.8\n"
-    made = host.house / "deepspeed-0.19.8.tar.gz"
-    with tarfile.open(made, "w:gz") as archive:
-        for name, text in (("pyproject.toml", system + project), ("backend.py", BACKEND), ("PKG-INFO", info)):
-            member = tarfile.TarInfo(f"deepspeed-0.19.8/{name}")
-            member.size = len(text.encode())
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return made
-
-
 def test_deepspeed_7616_and_flash_attention_1421_are_built_with_the_torch_that_is_locked(host: Host) -> None:
     """With build isolation: No module named 'torch', although it is installed."""
     torch = host.wheel("torch", "2.13.0", body="VALUE = 'locked'\n\n\nclass version:\n    cuda = None\n")
@@ -335,43 +168,6 @@ def test_deepspeed_7616_and_flash_attention_1421_are_built_with_the_torch_that_i
     assert host.apply()["changed"] is False
 
 
-def managed(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """uv knows one CPython: an archive of this host's own behind a script, in a mirror."""
-    shutil.rmtree(host.root / "llmhw/python")
-    minor = ".".join(PYTHON.split(".")[:2])
-    tree, home = host.root / "tree/python", Path(sys.base_prefix) / "bin/python3"
-    (tree / "bin").mkdir(parents=True)
-    (tree / f"lib/python{minor}").mkdir(parents=True)
-    for path in (Path(sys.base_prefix) / f"lib/python{minor}").glob("_sysconfigdata_*.py"):
-        shutil.copy(path, tree / f"lib/python{minor}")  # uv adapts it
-    program = tree / f"bin/python{minor}"
-    program.write_text(f'#!/bin/sh\nexec {home} "$@"\n')
-    program.chmod(0o755)
-    (tree / "bin/python3").symlink_to(program.name)
-    archive = host.root / "mirror/build/cpython.tar.gz"
-    archive.parent.mkdir(parents=True)
-    with tarfile.open(archive, "w:gz") as out:
-        out.add(tree, "python")
-    known = {
-        "name": "cpython",
-        "arch": {"family": platform.machine(), "variant": None},
-        "os": "linux",
-        "libc": "gnu",
-        **dict(zip(("major", "minor", "patch"), map(int, PYTHON.split(".")), strict=True)),
-        "prerelease": "",
-        "url": "https://github.com/astral-sh/python-build-standalone/releases/download/build/cpython.tar.gz",
-        "sha256": digest(archive),
-        "variant": None,
-        "build": "build",
-    }
-    table = host.root / "downloads.json"
-    table.write_text(json.dumps({f"cpython-{PYTHON}-linux-{platform.machine()}-gnu": known}))
-    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", str(table))
-    mirror = {"version": PYTHON, "source": "mirror", "mirror": (host.root / "mirror").as_uri(), "packages": []}
-    host.config["interpreters"] = [mirror]
-    return archive
-
-
 def test_a_managed_cpython_comes_from_a_mirror_with_its_headers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     managed(host, monkeypatch)
     host.want(host.wheel("alpha", "1.0"))
@@ -380,25 +176,3 @@ def test_a_managed_cpython_comes_from_a_mirror_with_its_headers(host: Host, monk
     assert done["actions"][0] == f"install CPython {PYTHON} (mirror)"
     assert (value(host), host.apply()["changed"]) == ("1", False)
     assert [p for p in (host.root / "llmhw/python").rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o022] == []
-
-
-def test_another_cpython_than_uv_knows_is_refused_by_its_hash(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = managed(host, monkeypatch)
-    archive.write_bytes(archive.read_bytes() + b"\0")
-    host.want(host.wheel("alpha", "1.0"))
-    assert f"the file of cpython-{PYTHON}-linux-" in host.apply()["msg"]
-    assert not host.link().exists()
-
-
-def test_a_folder_that_others_may_change_is_no_place_for_environments(host: Host) -> None:
-    host.want(host.wheel("alpha", "1.0"))
-    (host.root / "scratch").mkdir(mode=0o1777)
-    theirs = host.root / "scratch/cache"
-    theirs.mkdir()
-    os.chown(theirs, 65534, 65534)
-    assert refused(host.apply()) == [f"{theirs} is not a folder of root; move it away"]
-    os.chown(theirs, 0, 0)
-    theirs.chmod(0o777)
-    assert refused(host.apply()) == [f"{theirs} can be written by others (mode 0777); chmod go-w"]
-    theirs.chmod(0o755)
-    assert host.apply()["changed"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import yaml
 
 from llmhw_provision.probes.registry import form_of
-from tests.unit import test_probe_forms, test_probe_gpu_text, test_probe_variants
+from tests.unit import gpu_texts, test_probe_forms, variants_gpu, variants_host
 from tests.unit.recordings import FOLDER, SAMPLES
 
 # What is repeated without end behind, or in the middle of, an output that begins as its tool's does.
@@ -72,7 +72,7 @@ def seeds() -> dict[str, bytes]:
     folder = SAMPLES if (SAMPLES / "index.yaml").exists() else FOLDER / "tools"
     names = [str(item["file"]) for item in yaml.safe_load((folder / "index.yaml").read_text())["samples"]]
     found = {name: (folder / name).read_bytes() for name in names}
-    for module in (test_probe_forms, test_probe_gpu_text, test_probe_variants):
+    for module in (test_probe_forms, gpu_texts, variants_gpu, variants_host):
         texts = {key: value for key, value in vars(module).items() if key.isupper() and isinstance(value, str)}
         found |= {f"{module.__name__}.{key}": text.encode() for key, text in texts.items()}
     found["smartctl"] = json.dumps(test_probe_forms.SMARTCTL_JSON, indent=2).encode()

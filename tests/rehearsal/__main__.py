@@ -68,10 +68,11 @@ def box_command() -> None:
 
 
 @main.command()
-def up() -> None:
+@click.option("--product", type=click.Choice(layout.PRODUCTS), help="Show the GPU board of this machine.")
+def up(product: str | None) -> None:
     """Create the machine and leave it running (see ``down``)."""
     start = time.monotonic()
-    machine = Machine()
+    machine = Machine(product=product)
     machine.up()
     click.echo(f"up after {time.monotonic() - start:.0f} s ({accel.choice()}): ssh -F {machine.ssh_config} rehearsal")
 

@@ -17,7 +17,7 @@ from tests.rehearsal import image, recipe, rootfs
 from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.settings import cache_dir
 
-DISK_GIB = 8
+DISK_GIB = 16  # a real driver and toolkit take 10, and preflight asks for the room
 NAME = "llmhw/rehearsal"
 _CATALOGUE_SECONDS = 20.0
 _DOWNLOAD_SECONDS = 900.0
@@ -91,9 +91,10 @@ def _forget_older(box: Box) -> None:
 def _recipe_hash() -> str:
     digest = hashlib.sha256()
     files = [_HERE / name for name in ("recipe.py", "image.py")]
-    for path in [*files, *sorted(p for p in _OVERLAY.rglob("*") if p.is_file())]:
+    folders = (recipe.BOARDS, _OVERLAY)
+    for path in [*files, *(p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file())]:
         digest.update(str(path.relative_to(_HERE)).encode() + b"\0" + path.read_bytes())
-    for text in (*rootfs.sources(recipe.SUITE), *rootfs.extra_certificates()):
+    for text in (str(DISK_GIB), *rootfs.sources(recipe.SUITE), *rootfs.extra_certificates()):
         digest.update(text.encode())
     return digest.hexdigest()[:12]
 

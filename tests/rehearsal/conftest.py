@@ -33,10 +33,11 @@ def rehearsal_possible() -> Iterator[None]:
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """A fresh machine with eight empty drives and the customer's; skipped with the reason where none can run.
 
-    A test module adds drives by a constant FURTHER_DRIVES.
+    A test module adds drives by a constant FURTHER_DRIVES and a GPU board by a constant PRODUCT.
     """
     request.getfixturevalue("rehearsal_possible")
-    with Machine(getattr(request.module, "FURTHER_DRIVES", ())) as made:
+    further, product = getattr(request.module, "FURTHER_DRIVES", ()), getattr(request.module, "PRODUCT", None)
+    with Machine(further, product) as made:
         made.up()
         yield made
 

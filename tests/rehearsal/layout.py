@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.rehearsal import accel, box, image
+from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.settings import STATE, load_env_file
 
 DOMAIN = "llmhw-rehearsal"
@@ -36,6 +37,9 @@ _SOFTWARE_CPU = "max,erms=off,smap=off,smep=off,la57=off"
 # libvirt puts its own devices below; machine type "pc" has slots up to 31 on bus pci.0.
 _FIRST_SLOT = 0x10
 _FILE = STATE / "drives.json"
+# The machines whose GPUs, NVSwitches and network functions the guest can show (gpu/hardware/boards.h).
+PRODUCTS = ("AlphaPro660", "GA660M", "A330", "B200-HGX")
+_PRODUCT_FILE = STATE / "product"
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,22 @@ def write(new: tuple[Drive, ...]) -> None:
     partial.rename(_FILE)
 
 
+def product() -> str | None:
+    """The product name in the machine's DMI data, as last written; None: QEMU's own."""
+    return _PRODUCT_FILE.read_text() if _PRODUCT_FILE.is_file() else None
+
+
+def write_product(name: str | None) -> None:
+    """Remember what the machine is from the next start on: one of PRODUCTS, or None for no GPUs."""
+    if name is None:
+        _PRODUCT_FILE.unlink(missing_ok=True)
+        return
+    if name not in PRODUCTS:
+        raise RehearsalError(f"no GPU board for product {name}", f"use one of {', '.join(PRODUCTS)}")
+    STATE.mkdir(exist_ok=True)
+    _PRODUCT_FILE.write_text(name)
+
+
 def create_images() -> None:
     """Make the images that do not exist yet, readable and writable for QEMU's user."""
     images_dir().mkdir(parents=True, exist_ok=True)
@@ -116,16 +136,19 @@ def create_images() -> None:
 
 
 def remove_images() -> None:
-    """Forget the drives and delete their images."""
+    """Forget the drives and the product, and delete the drives' images."""
     shutil.rmtree(images_dir(), ignore_errors=True)
     _FILE.unlink(missing_ok=True)
+    write_product(None)
 
 
 def qemu_arguments() -> list[str]:
-    """The QEMU arguments beyond libvirt's: the drives that are plugged in, serials, the processor when emulated."""
+    """The QEMU arguments beyond libvirt's: product, drives that are plugged in, serials, the processor if emulated."""
     # vagrant-libvirt cannot name features with cpu_mode "maximum"; of two -cpu arguments QEMU takes the last.
     arguments = [] if accel.choice() == "kvm" else ["-cpu", _SOFTWARE_CPU]
     arguments += ["-global", f"virtio-blk-device.serial={SYSTEM_SERIAL}"]  # so that it has a by-id link
+    if name := product():
+        arguments += ["-smbios", f"type=1,manufacturer=llmhw,product={name}"]
     for drive in drives():
         if drive.inserted:
             name = f"nv-{drive.serial}"

@@ -50,16 +50,18 @@ def missing() -> str | None:
 class Machine:
     """One virtual machine per host. As a context manager it is gone at the end, also after a failure.
 
-    `further` drives are plugged in beside the usual nine from the first start on.
+    `further` drives are plugged in beside the usual nine from the first start on. `product` is one of
+    layout.PRODUCTS: the machine then shows that product's GPU board; without it, none.
     """
 
     alias = "rehearsal"
     user = "vagrant"
     port = 22
 
-    def __init__(self, further: tuple[layout.Drive, ...] = ()) -> None:
+    def __init__(self, further: tuple[layout.Drive, ...] = (), product: str | None = None) -> None:
         load_env_file()
         self._further = further
+        self._product = product
         self._folder = STATE / "ssh"
         self._made_here = False
 
@@ -106,6 +108,7 @@ class Machine:
             if host.domain_state():
                 raise RehearsalError(f"domain {layout.DOMAIN} was left over", "start again: it is removed now")
             layout.remove_images()
+            layout.write_product(self._product)
             if self._further:
                 layout.write((*layout.drives(), *self._further))
             layout.create_images()

@@ -8,14 +8,15 @@ from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.settings import cache_dir
 
 SUITE = "bookworm"
+BOARDS = Path(__file__).parent / "gpu/hardware"
 HOSTNAME = "rehearsal"
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iputils-ping", "e2fsprogs",
     "openssh-server", "sudo", "python3", "python3-apt", "ca-certificates",
-    "linux-image-amd64", "initramfs-tools", "lz4", "grub-pc",
+    "linux-image-amd64", "linux-headers-amd64", "gcc", "g++", "make", "initramfs-tools", "lz4", "grub-pc",
 )  # fmt: skip
 # What roles install: downloaded into the box, so that apt really installs them but fetches nothing.
-ROLE_PACKAGES = ("mdadm", "xfsprogs")
+ROLE_PACKAGES = ("mdadm", "xfsprogs", "dkms", "pciutils")
 # What foreign.py unpacks beside the system to make the signatures of other people's disks; never installed.
 FOREIGN_PACKAGES = ("btrfs-progs", "cryptsetup-bin", "fdisk", "lvm2")
 # Background work of a long-lived server that would only compete with a rehearsal for two emulated cores.
@@ -52,7 +53,21 @@ def prepare(root: Path, disk_uuid: str) -> None:
     _chroot(root, "systemctl", "mask", *_MASKED)
     _chroot(root, "systemctl", "enable", "systemd-networkd")
     _chroot(root, "systemctl", "set-default", "multi-user.target")
+    _add_boards(root)
     _fill_archive(root)
+
+
+def _add_boards(root: Path) -> None:
+    """Build the module that shows GPU boards (gpu/hardware) for the guest's kernel and put it into its initramfs."""
+    source, release = root / "usr/src/llmhw-rehearsal-pci", kernel(root)
+    shutil.copytree(BOARDS, source)
+    _chroot(root, "make", "-C", f"/lib/modules/{release}/build", "M=/usr/src/llmhw-rehearsal-pci", "modules")
+    target = root / f"usr/lib/modules/{release}/updates"
+    target.mkdir()
+    shutil.copy(source / "llmhw_rehearsal_pci.ko", target)
+    shutil.rmtree(source)
+    _chroot(root, "depmod", release)
+    _chroot(root, "update-initramfs", "-u", "-k", release)
 
 
 def _fill_archive(root: Path) -> None:

@@ -153,7 +153,7 @@ def test_the_old_boot_entry_is_kept_until_the_new_one_has_booted(container: Cont
     assert apply(container, config).changed == ()
 
     # by hand: the drop-in is there, grub.cfg was written without it; the oldest entry stays the kept one
-    container.run("rm /etc/default/grub.d/90-llmhw.cfg && update-grub")
+    container.run("rm /etc/default/grub.d/zz-llmhw.cfg && update-grub")
     apply(container, config)
     assert container.run("cat /boot/grub/custom.cfg").stdout == custom
     assert "iommu=pt" in container.run("cat /boot/grub/grub.cfg").stdout

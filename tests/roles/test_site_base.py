@@ -1,10 +1,8 @@
 """The role site_base in containers: check, apply, apply; refusals; secrets; checks that fail on what is broken."""
 
 import base64
-import hashlib
 import shutil
 from collections.abc import Mapping
-from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +23,9 @@ from tests.containers.commands import call
 from tests.containers.container import Container
 from tests.containers.play import Result, ansible
 from tests.containers.plugin import StartMany
+from tests.rehearsal.gpu.deb import Package
+from tests.rehearsal.gpu.repository import publish
+from tests.rehearsal.gpu.signing import Key
 from tests.roles.checked import amiss
 
 pytestmark = pytest.mark.container
@@ -62,29 +63,11 @@ def actions(result: Result) -> list[str]:
 
 def signed_archive(folder: Path, *options: str) -> tuple[Path, Path]:
     """A signed apt archive with the package llmhw-probe, and the key; `options` of gpg for the making of the key."""
-    home, archive, key = folder / "gnupg", folder / "archive", folder / "key.asc"
-    home.mkdir(mode=0o700)
-    (archive / "pkg/DEBIAN").mkdir(parents=True)
-    control = (
-        "Package: llmhw-probe\nVersion: 1.0\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: probe\n"
-    )
-    (archive / "pkg/DEBIAN/control").write_text(control)
-    call("dpkg-deb", "--build", str(archive / "pkg"), str(archive / "llmhw-probe_1.0_all.deb"))
-    shutil.rmtree(archive / "pkg")
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", "--passphrase", ""]
-    call(*gpg, *options, "--quick-gen-key", "mirror@example.org", "rsa2048", "sign", "never")
-    key.write_text(call(*gpg, "--armor", "--export", "mirror@example.org"))
-    package = (archive / "llmhw-probe_1.0_all.deb").read_bytes()
-    entry = f"{control}Filename: ./llmhw-probe_1.0_all.deb\nSize: {len(package)}\n"
-    packages = f"{entry}SHA256: {hashlib.sha256(package).hexdigest()}\n".encode()
-    (archive / "Packages").write_bytes(packages)
-    line = f"{hashlib.sha256(packages).hexdigest()} {len(packages)} Packages"
-    (archive / "Release").write_text(f"Date: {formatdate(usegmt=True)}\nSHA256:\n {line}\n")
-    call(
-        *gpg, "--digest-algo", "SHA512", "--clearsign", "--output", str(archive / "InRelease"), str(archive / "Release")
-    )
-    call("gpgconf", "--homedir", str(home), "--kill", "all")
-    return archive, key
+    key = Key.make(folder / "gnupg", *options)
+    probe = Package("llmhw-probe", "1.0", "probe", architecture="all")
+    made = publish(folder / "archive", [probe], key=key)
+    key.close()
+    return made.folder, made.key_file
 
 
 @pytest.fixture(scope="module")
@@ -265,12 +248,9 @@ def test_a_mirror_that_is_signed_by_another_key_is_refused(
     container: Container, repository: Mapping[str, Path], tmp_path: Path
 ) -> None:
     config = whole_site(container, repository)
-    home = tmp_path / "gnupg"
-    home.mkdir(mode=0o700)
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
-    call(*gpg, "--quick-gen-key", "other@example.org", "rsa2048", "sign", "never")
-    (tmp_path / "other.asc").write_text(call(*gpg, "--armor", "--export", "other@example.org"))
-    call("gpgconf", "--homedir", str(home), "--kill", "all")
+    other = Key.make(tmp_path / "gnupg")
+    (tmp_path / "other.asc").write_text(other.armoured)
+    other.close()
     mirror = config.apt_mirrors[0].model_copy(update={"key_file": str(tmp_path / "other.asc")})
     result = apply(container, site(apt_mirrors=(mirror,)), may_fail=True)
     assert "apt-get update failed" in result.failed[0]

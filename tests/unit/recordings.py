@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from llmhw_provision.documents import read
 from llmhw_provision.evidence import Evidence, Result
 from llmhw_provision.evidence_file import load
@@ -57,3 +59,10 @@ def replaced(evidence: Evidence, key: str, result: Result) -> Evidence:
 def without(evidence: Evidence, key: str) -> Evidence:
     """The reading without one command."""
     return replace(evidence, results={name: item for name, item in evidence.results.items() if name != key})
+
+
+def sample(name: str) -> bytes:
+    """A recorded output of a tool; skips the test where this checkout has none."""
+    if not SAMPLES.is_dir():
+        pytest.skip(f"no recorded samples at {SAMPLES}")
+    return (SAMPLES / name).read_bytes()

@@ -13,9 +13,9 @@ import pytest
 
 from tests.unit import role_modules
 
-from ansible.module_utils.host_modules import files  # isort: skip
+from ansible.module_utils.host_modules import apt_lists, files  # isort: skip
 from ansible.module_utils.host_tuning import boot, render as tuning  # isort: skip
-from ansible.module_utils.site_base import decide, firewall, render  # isort: skip
+from ansible.module_utils.site_base import decide, firewall  # isort: skip
 
 PASSWD = ["root:x:0:0::/root:/bin/bash", "ceph:x:64030:64031::/:/bin/false", "munge:x:901:901::/:/bin/false"]
 GROUP = ["root:x:0:", "ceph:x:64031:", "munge:x:901:"]
@@ -66,8 +66,8 @@ def test_a_bundle_carries_a_certificate_whatever_its_line_length() -> None:
 
 def test_lists_are_named_as_apt_names_them() -> None:
     # taken from /var/lib/apt/lists of apt 2.6
-    assert render.list_name("127.0.0.1:8000/dists/bookworm") == "127.0.0.1:8000_dists_bookworm"
-    assert render.list_name("m/a_b~c/dists/x") == "m_a%5fb%7ec_dists_x"
+    assert apt_lists.list_name("127.0.0.1:8000/dists/bookworm") == "127.0.0.1:8000_dists_bookworm"
+    assert apt_lists.list_name("m/a_b~c/dists/x") == "m_a%5fb%7ec_dists_x"
 
 
 def test_blocks_come_and_go_and_the_rest_stays() -> None:
@@ -267,3 +267,10 @@ def _lookup() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.LookupModule(loader=DataLoader())
+
+
+@pytest.mark.parametrize("named", ["", " $menuentry_id_option 'gnulinux-simple-1'", " --id simple", " --id=simple"])
+def test_the_kept_entry_can_be_chosen_by_its_id_whatever_the_first_one_has(named: str) -> None:
+    kept = boot.kept_entry(f"menuentry 'Debian GNU/Linux' --class os{named} {{\n\tlinux /vmlinuz ro\n}}")
+    name = "Before llmhw-provision changed the command line"
+    assert kept == f"menuentry '{name}' --class os --id llmhw-before {{\n\tlinux /vmlinuz ro\n}}"

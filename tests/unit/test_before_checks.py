@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from llmhw_provision.checks import package_state, table
+from llmhw_provision.checks import hardware, package_state, table
 from llmhw_provision.checks.model import Finding
 from llmhw_provision.evidence import Evidence, Result
 from llmhw_provision.plan.roles_base import Firewall, Proxy, SiteBaseConfig
 from llmhw_provision.run.preflight import Preflight, allowed
+from tests.assembled_stack import URI, switched_before
 from tests.unit.recordings import changed, host_plan, recorded, replaced, swapped, without
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,8 +139,9 @@ BROKEN: dict[str, list[tuple[Evidence, str, str]]] = {
     ],
 }
 CASES = [(check, *case) for check, cases in BROKEN.items() for case in cases]
-# package-solution is asked where GPUs bring packages: test_faults.py
-ONLY_BEFORE = {check.id for check in table.chosen("before") if check.levels == ("before",)} - {"package-solution"}
+# package-solution and what hardware asks are broken in the fault table: test_faults.py
+ELSEWHERE = {"package-solution", *(check.id for check in hardware.CHECKS)}
+ONLY_BEFORE = {check.id for check in table.chosen("before") if check.levels == ("before",)} - ELSEWHERE
 
 
 def test_every_check_is_broken_here() -> None:
@@ -211,6 +213,34 @@ def test_the_largest_image_decides_about_boot() -> None:
     assert findings(tight)["host-room"].status == "pass"
     large = changed(tight, "boot-images", lambda raw: raw + b"80000000 /boot/initrd.img-6.1.0\n")
     assert "/boot has 143.1 MiB free, 152.6 MiB are needed" in findings(large)["host-room"].found
+
+
+def test_an_installation_of_the_driver_that_was_cut_off_is_finished_by_apply() -> None:
+    plan = switched_before().plan
+    item = next(item for item in table.items(plan, "before") if item.check.id == "package-states")
+    cut = table.judge(item, added("package-states", "iHR|libnvidia-ml1\niUR|nvidia-kernel-open-dkms\niFR|dkms\n"))
+    assert (cut.status, cut.variant) == ("warn", "waiting")
+    other = table.judge(item, added("package-states", "iHR|libnvidia-ml1\niHR|libcups2\n"))
+    assert (other.status, other.found) == ("fail", "left half-way: libcups2")
+
+
+def test_two_keys_of_a_source_that_apply_sets_up_are_a_warning() -> None:
+    plan = switched_before().plan
+    item = next(item for item in table.items(plan, "before") if item.check.id == "package-sources")
+    text = "bad sources Conflicting values set for option Signed-By regarding source {} /: /a.gpg != /b.asc\n"
+    ours = table.judge(item, said("package-sources", text.format(URI)))
+    assert (ours.status, ours.variant) == ("warn", "signed-by")
+    theirs = table.judge(item, said("package-sources", text.format("http://deb.example/debian")))
+    assert theirs.status == "fail"
+
+
+def test_the_installers_driver_is_no_matter_of_permission_where_apply_installs_one() -> None:
+    plan = switched_before().plan
+    item = next(item for item in table.items(plan, "before") if item.check.id == "use-image")
+    there = added("leftovers", "/usr/bin/nvidia-uninstall\n")
+    assert table.judge(item, there).status == "pass"
+    alone = next(item for item in table.items(host_plan(), "before") if item.check.id == "use-image")
+    assert table.judge(alone, there).status == "fail"
 
 
 def test_planned_packages_are_those_of_the_role() -> None:

@@ -43,7 +43,7 @@ DAMAGED: list[tuple[str, str | bytes, list[str]]] = [
     ("workload.yaml", WORKLOAD.replace("8b", "8x"), ["model 'llama-3.1-8x' is not in the catalogue", "did you mean"]),
     ("workload.yaml", WORKLOAD.replace("sft", "serve"), ["workload.yaml: serving: missing"]),
     ("workload.yaml", BOMB, ["workload.yaml: line 2: alias *a is not accepted"]),
-    ("workload.yaml", NOISE, ["workload.yaml: 10.0 MB is larger than any file of a site (limit 8.0 MB)"]),
+    ("workload.yaml", NOISE, ["workload.yaml: 10.0 MB is larger than any such file of a site (limit 8.0 MB)"]),
     ("workload.yaml", NOISE[:1000], ["workload.yaml: not UTF-8 text"]),
     ("workload.yaml", "a: " + "[" * 500, ["workload.yaml: line 1: nested deeper than 40 levels"]),
     ("workload.yaml", "a: !!python/object/apply:os.system ['true']\n", ["could not determine a constructor"]),

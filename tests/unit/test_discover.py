@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from llmhw_provision.cli.discover import command, summary
 from llmhw_provision.cli.options import secret
 from llmhw_provision.discover import observe
-from llmhw_provision.documents import dump_json
+from llmhw_provision.documents import check, dump_json
 from llmhw_provision.errors import InputError, MachineError
 from llmhw_provision.evidence import Result
 from llmhw_provision.first_contact import enrol, fingerprint, known_name, let_key_in
@@ -116,6 +117,18 @@ def test_gpus_by_kind() -> None:
     lines += "0000:3d:00.1/class:0x040300\n0000:3d:00.1/vendor:0x10de\n0000:3d:00.1/device:0x22bb\n"
     evidence = changed(recorded("empty-disks"), "pci", lambda raw: raw + lines.encode())
     assert [(item.kind, item.count) for item in observe(evidence).gpus] == [("10de:ffff", 1), ("h100-sxm", 2)]
+
+
+def test_adapters_have_the_name_of_their_rdma_device() -> None:
+    function = "0000:18:00.0"
+    lines = f"{function}/class:0x020700\n{function}/vendor:0x15b3\n{function}/device:0x1021\n{function}/numa_node:0\n"
+    lines += f"{function}/infiniband/mlx5_4/ports/1/link_layer:InfiniBand\n"
+    found = observe(changed(recorded("empty-disks"), "pci", lambda raw: raw + lines.encode()))
+    (adapter,) = (item for item in found.pci if item.vendor_id == "15b3")
+    assert (adapter.rdma, adapter.link_layer) == ("mlx5_4", "InfiniBand")
+    text = dump_json(found)
+    assert text.count('"rdma"') == 1, "only what is an adapter for RDMA says so"
+    assert check(json.loads(text), Machine, path=Path("observed.json")) == found
 
 
 def test_same_reading_same_bytes() -> None:

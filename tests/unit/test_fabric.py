@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from llmhw_provision.documents import check, dump_json
 from llmhw_provision.errors import InputError
+from llmhw_provision.expected import ExpectedFabric
 from llmhw_provision.machine import Cpu, Gpus, Machine, PciDevice
-from llmhw_provision.plan.fabric import adapters_are_rails, gpu_places, leaves_of, nccl_text, rails_of, require_port
+from llmhw_provision.plan.build import build_plan
+from llmhw_provision.plan.fabric import (
+    adapters_are_rails,
+    expected_ports,
+    gpu_places,
+    leaves_of,
+    nccl_text,
+    rails_of,
+    require_port,
+)
+from llmhw_provision.plan.model import Plan
 from llmhw_provision.plan.purchase import catalogue_machine
+from llmhw_provision.site import Site
 from llmhw_provision.site_cluster import Fabric
-from tests.unit.machines import machine
+from tests.unit.machines import drives, machine, need
 
 # bus numbers of a two-socket machine whose adapters come in another order than its GPUs
 GPUS = [("18", 0), ("2a", 0), ("3a", 0), ("5d", 0), ("9a", 1), ("ab", 1), ("ba", 1), ("db", 1)]
@@ -50,6 +66,44 @@ def test_an_observed_adapter_serves_a_gpu_of_its_own_numa_node() -> None:
     assert [rail.nic_pci[5:7] for rail in rails] == ["19", "29", "9b", "a0", "41", "50", "c1", "d9"]
     assert [rail.gpu_pci[5:7] for rail in rails] == [bus for bus, _ in GPUS]
     assert [rail.numa for rail in rails] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def named(given: Machine) -> Machine:
+    """The machine with a driver: its adapters are mlx5_0, mlx5_1, ... from the last one on the bus down."""
+    buses = [bus for bus, _ in NICS]
+    functions = tuple(
+        item.model_copy(update={"rdma": f"mlx5_{7 - buses.index(item.address[5:7])}"})
+        if item.vendor_id == "15b3"
+        else item
+        for item in given.pci
+    )
+    return given.model_copy(update={"pci": functions})
+
+
+def test_a_rail_names_the_rdma_device_that_was_observed_and_verify_asks_for_its_port() -> None:
+    rails = rails_of("a", named(observed()), Fabric())
+    names = tuple(f"mlx5_{7 - index}" for index in range(8))
+    assert [(rail.gpu, rail.rdma) for rail in rails] == list(enumerate(names))
+    found = expected_ports(named(observed()), rails, Fabric())
+    assert found == ExpectedFabric(ports=names, rate_gbit=400)
+    ethernet = named(observed(layer="0200"))
+    roce = Fabric(layer="roce")
+    found = expected_ports(ethernet, rails_of("a", ethernet, roce), roce)
+    assert found is not None
+    assert (found.link_layer, found.subnet_manager) == ("Ethernet", False)
+
+
+def test_ports_are_asked_for_only_where_all_have_a_name_and_a_known_rate() -> None:
+    bare = observed()
+    assert expected_ports(bare, rails_of("a", bare, Fabric()), Fabric()) is None
+    sold = catalogue_machine("alphapro660")
+    assert expected_ports(sold, rails_of("a", sold, Fabric()), Fabric()) is None
+    other = named(observed())
+    pci = tuple(
+        item.model_copy(update={"device_id": "ffff"}) if item.vendor_id == "15b3" else item for item in other.pci
+    )
+    other = other.model_copy(update={"pci": pci})
+    assert expected_ports(other, rails_of("a", other, Fabric()), Fabric()) is None
 
 
 def test_without_numa_the_order_on_the_bus_decides() -> None:
@@ -118,3 +172,23 @@ def test_leaves_hold_thirty_two_nodes_each() -> None:
         "leaf2": 32,
         "leaf3": 6,
     }
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_plan_of_an_observed_machine_verifies_its_rails_unless_site_yaml_says_which(told: bool) -> None:
+    seen = named(observed())
+    disks = machine(*drives()).disks
+    own = {"ports": ["mlx5_0"], "rate_gbit": 200}
+    host = {"name": "ga660m-01", "address": "192.0.2.11", **({"expect": {"fabric": own}} if told else {})}
+    data = {"schema": 1, "site": "lab", "hosts": [host], "fabric": {"subnet_manager": {"switch": True}}}
+    plan = build_plan(
+        need(), check(data, Site, path=Path("site.yaml")), {"ga660m-01": seen.model_copy(update={"disks": disks})}
+    )
+    (found,) = plan.hosts
+    assert found.node is not None
+    assert [rail.rdma for rail in found.node.rails] == [f"mlx5_{7 - index}" for index in range(8)]
+    assert found.expected is not None
+    assert found.expected.fabric is not None
+    assert found.expected.gpus is not None
+    assert found.expected.fabric.ports == (("mlx5_0",) if told else tuple(rail.rdma for rail in found.node.rails))
+    assert check(json.loads(dump_json(plan)), Plan, path=Path("plan.json")) == plan

@@ -9,11 +9,12 @@ from typing import TypeVar
 import pytest
 import yaml
 
-from llmhw_provision.checks import hardware, table
+from llmhw_provision.checks import cuda, gpu_before, gpu_sources, gpu_stack, hardware, table
 from llmhw_provision.checks.texts import TEXTS
 from tests.assembled import RAILS, Assembled, NoSample, h100
 from tests.assembled_classes import HEALTHY, desktop, pcie
 from tests.assembled_recorded import RECORDED
+from tests.assembled_stack import FRESH, STACKED, switched, switched_before
 from tests.fault import Fault, in_block, in_row
 from tests.faults import FAULTS, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
@@ -31,12 +32,22 @@ def built(build: Callable[[], Thing]) -> Thing:
         pytest.skip(f"no sample {missing} beside the checkout")
 
 
-@pytest.mark.parametrize("build", [*HEALTHY, *RECORDED], ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", [*HEALTHY, *RECORDED, *STACKED], ids=lambda build: build.__name__)
 def test_a_healthy_machine_raises_no_alarm(build: Callable[[], Assembled]) -> None:
     machine = built(build)
     found = findings(machine, "standard")
     assert found
     assert [(one.check, one.subject, one.status, one.found) for one in found if one.status != "pass"] == []
+
+
+@pytest.mark.parametrize("build", FRESH, ids=lambda build: build.__name__)
+def test_a_machine_that_is_ready_for_the_gpu_software_raises_no_alarm(build: Callable[[], Assembled]) -> None:
+    machine = build()
+    found = findings(machine, "before")
+    assert {one.check for one in found} >= {"gpu-board", "gpu-solution", "gpu-offers", "gpu-room"}
+    assert [(one.check, one.subject, one.status, one.found) for one in found if one.status != "pass"] == []
+    asked = {command.key for command in table.commands(machine.plan, "before")}
+    assert asked <= set(machine.evidence.results)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.origin}: {fault.what}")
@@ -143,8 +154,27 @@ def test_what_was_not_read_or_is_damaged_never_passes(item: table.Item) -> None:
     assert cut.status == "could-not-run"
 
 
+SOFTWARE = [
+    (machine, item)
+    for machine, level in ((switched(), "quick"), (switched_before(), "before"))
+    for item in table.items(machine.plan, level)
+    if item.check in (*gpu_before.CHECKS, *gpu_sources.CHECKS, *gpu_stack.CHECKS, *cuda.CHECKS)
+]
+
+
+@pytest.mark.parametrize(("machine", "item"), SOFTWARE, ids=lambda value: getattr(value, "name", ""))
+def test_gpu_software_that_was_not_read_or_is_cut_off_never_passes(machine: Assembled, item: table.Item) -> None:
+    key = table.judge(item, machine.evidence).evidence
+    result = machine.evidence.results[key]
+    assert table.judge(item, without(machine.evidence, key)).status == "could-not-run"
+    cut = table.judge(item, replaced(machine.evidence, key, replace(result, stdout=result.stdout[:-2])))
+    assert cut.status == "could-not-run"
+    late = table.judge(item, replaced(machine.evidence, key, replace(result, rc=124, stdout=b"")))
+    assert late.status == "could-not-run"
+
+
 def test_the_reading_asks_for_each_thing_once_and_for_all_that_checks_need() -> None:
-    for build in HEALTHY:
+    for build in (*HEALTHY, *STACKED):
         machine = build()
         keys = [command.key for command in table.commands(machine.plan, "standard")]
         assert len(keys) == len(set(keys))

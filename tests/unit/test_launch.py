@@ -17,6 +17,7 @@ import yaml
 from llmhw_provision.cli import entry
 from llmhw_provision.errors import InputError
 from llmhw_provision.launch.build import launch_files
+from llmhw_provision.plan.difference import differences
 from tests.unit.launches import CASES, IMAGE, case, planned
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,6 +210,34 @@ def test_what_cannot_be_started_is_refused(load: dict[str, Any], words: str | No
         launch_files(plan, need, site)
     assert words in "\n".join(problem.message for problem in caught.value.problems)
     assert all(problem.hint for problem in caught.value.problems)
+
+
+_BASE = {**_SFT, "method": "lora", "sequence": 4096, "batch": 16}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"launch": {"learning_rate": 0.0003}}, "launch, settings, learning rate: was nothing, is now 0.0003"),
+        ({"launch": {"save_every": 50}}, "launch, settings, save every: was nothing, is now 50"),
+        ({"launch": {"template": "mine"}}, "launch, settings, template: was nothing, is now mine"),
+        ({"launch": {"data_format": "openai"}}, "launch, settings, data format: was alpaca, is now openai"),
+        ({"launch": {"steps": 10}}, "launch, settings, steps: was nothing, is now 10"),
+        ({"training": {"rank": 32}}, "launch, training, rank: was 16, is now 32"),
+        ({"checkpoints": {"keep": 5}}, "launch, keep: was 3, is now 5"),
+        ({"model": "qwen2.5-7b"}, "launch, model: was llama-3.1-8b, is now qwen2.5-7b"),
+    ],
+)
+def test_what_changes_a_file_changes_the_plan(changes: dict[str, Any], said: str) -> None:
+    base, other = planned("ga660m", 1, _BASE), planned("ga660m", 1, {**_BASE, **changes})
+    before, after = base[0], other[0]
+    texts = [
+        {file.path: file.text.replace(plan.identity, "") for file in launch_files(plan, need, site)}
+        for plan, need, site in (base, other)
+    ]
+    assert texts[0] != texts[1], "this change is one of launch files"
+    assert before.identity != after.identity
+    assert f"    {said}" in differences(before, after)
 
 
 def test_a_path_with_dots_is_refused_where_it_is_read() -> None:

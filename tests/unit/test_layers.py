@@ -10,8 +10,19 @@ import llmhw_provision
 PACKAGE = Path(llmhw_provision.__file__).parent
 # architecture.md: a module may import from its own level or from an earlier one
 LEVELS = (
-    ("errors", "units", "documents", "content", "hostlist", "expected"),
-    ("catalogue", "model", "workload", "site_base", "site_cluster", "site", "machine", "connection"),
+    ("errors", "units", "documents", "content", "hostlist", "expected", "on_host"),
+    (
+        "catalogue",
+        "model",
+        "workload",
+        "site_base",
+        "site_text",
+        "site_storage",
+        "site_cluster",
+        "site",
+        "machine",
+        "connection",
+    ),
     ("sizing",),
     ("claims", "plan"),
     ("inventory", "launch", "evidence", "evidence_file", "evidence_archive"),
@@ -61,6 +72,7 @@ def test_the_rule_notices_a_wrong_import() -> None:
 
 
 def test_only_reading_running_and_first_contact_start_processes_or_connections() -> None:
-    allowed = {"evidence", "run", "first_contact", "checks"}  # first_contact: paramiko; checks: the testinfra module
+    # first_contact: paramiko; checks: the testinfra module; on_host: programs that run on the machine itself
+    allowed = {"evidence", "run", "first_contact", "checks", "on_host"}
     rooms = {room for room, path in modules() if {name.split(".")[0] for name in imports(path)} & STARTS}
     assert rooms <= allowed

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from llmhw_provision.catalogue.loader import Gpu, find
-from llmhw_provision.cli import entry
 from llmhw_provision.errors import InputError
 from llmhw_provision.sizing.cards import card_of
 from llmhw_provision.sizing.estimate import Hardware
@@ -19,6 +18,7 @@ from llmhw_provision.sizing.placement import Placed, place
 from llmhw_provision.units import GIB
 from llmhw_provision.workload import Parallel, Placement
 from tests.unit.sizing_setups import model
+from tests.unit.test_layout_cli import said
 
 PPO, GRPO = Job(kind="ppo"), Job(kind="grpo")
 LLAMA = model("llama-3.1-8b")
@@ -129,14 +129,6 @@ def test_a_published_run_of_70b() -> None:
 def test_contradictions_are_named(job: Job, wanted: Placement, message: str) -> None:
     with pytest.raises(InputError, match=message.replace("+", r"\+")):
         placed(job, wanted)
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    with pytest.raises(SystemExit) as stop:
-        entry(list(arguments))
-    assert stop.value.code == status
-    taken = capsys.readouterr()
-    return taken.out if status == 0 else taken.err
 
 
 def test_text_and_mapping_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

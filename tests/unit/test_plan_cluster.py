@@ -108,9 +108,8 @@ def test_the_file_read_back_is_the_plan(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(dump_json(thousand()))
     found = read(path, Plan)
-    assert found.hosts == thousand().hosts
-    assert sorted(map(repr, found.notes)) == sorted(map(repr, thousand().notes))
     assert dump_json(found) == path.read_text()
+    assert found == thousand()  # else apply would take the site's files for changed
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from llmhw_provision.expected import HostExpect
 from llmhw_provision.machine import Gpus, Machine, PciDevice
 from llmhw_provision.plan.hardware import expected_of
 from llmhw_provision.plan.purchase import catalogue_machine
+from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
 from llmhw_provision.site import Host
 from tests.unit.machines import machine
 from tests.unit.recordings import host_plan
@@ -59,6 +60,68 @@ def test_a_card_that_the_catalogue_does_not_know_is_counted() -> None:
 def test_nothing_is_expected_of_a_machine_without_gpus_and_its_plan_does_not_change() -> None:
     assert expected_of(HOST, machine().model_copy(update={"gpus": ()})) == (None, ())
     assert "expected" not in dump_json(host_plan())
+
+
+def _driver(**changes: object) -> NvidiaDriverConfig:
+    values: dict[str, object] = {
+        "version": "580.159.03",
+        "modules": "open",
+        "packages": ({"name": "nvidia-open", "version": "580.159.03"},),
+        "needs": ("dkms",),
+        "dkms": True,
+        "headers_prefix": "linux-headers-",
+        "stream": "",
+        "board": "nvswitch",
+        "modules_load": (),
+        "gpus": 8,
+        "without_return": False,
+    }
+    return NvidiaDriverConfig.model_validate(values | changes)
+
+
+def test_the_driver_that_apply_installs_is_the_one_that_verify_expects() -> None:
+    found = of("h100-sxm", 8, SWITCH)
+    expected, notes = expected_of(HOST, found, _driver())
+    assert expected
+    assert expected.gpus
+    assert (expected.gpus.driver, expected.gpus.modules, notes) == ("580.159.03", "open", ())
+    closed, _ = expected_of(HOST, found, _driver(modules="closed"))
+    assert closed
+    assert closed.gpus
+    assert closed.gpus.modules == "proprietary"
+
+
+def test_what_site_yaml_expects_wins_over_what_apply_installs() -> None:
+    found = of("h100-sxm", 8, SWITCH)
+    host = HOST.model_copy(update={"expect": HostExpect(driver="590.48.01")})
+    expected, _ = expected_of(host, found, _driver())
+    assert expected
+    assert expected.gpus
+    assert (expected.gpus.driver, expected.gpus.modules) == ("590.48.01", None)
+    named = HOST.model_copy(update={"expect": HostExpect(mig=True)})
+    expected, _ = expected_of(named, found, _driver())
+    assert expected
+    assert expected.gpus
+    assert (expected.gpus.driver, expected.gpus.modules, expected.gpus.mig) == ("580.159.03", "open", True)
+
+
+def test_the_gpu_software_is_asked_about_where_apply_installs_it() -> None:
+    expected, _ = expected_of(HOST, of("h100-sxm", 8, SWITCH), _driver())
+    plan = host_plan()
+    asked = {item.check.id for item in table.items(plan.model_copy(update={"expected": expected}), "before")}
+    assert not asked & {"gpu-board", "gpu-leftovers"}
+    roles = plan.roles.model_copy(update={"nvidia_driver": _driver()})
+    plan = plan.model_copy(update={"expected": expected, "roles": roles})
+    asked = {item.check.id for item in table.items(plan, "before")}
+    assert asked >= {"gpu-board", "gpu-leftovers", "gpu-signing", "gpu-solution"}
+    assert "firmware-secure-boot" not in asked
+    prebuilt = roles.model_copy(update={"nvidia_driver": _driver(dkms=False)})
+    asked = {item.check.id for item in table.items(plan.model_copy(update={"roles": prebuilt}), "before")}
+    assert "firmware-secure-boot" in asked
+    assert not asked & {"gpu-signing", "gpu-headers", "gpu-tools"}
+    quick = {item.check.id for item in table.items(plan, "quick")}
+    assert quick >= {"gpu-version", "gpu-one-version", "gpu-held", "gpu-dkms", "gpu-image", "gpu-nodes"}
+    assert not quick & {"cuda-toolkit", "gpu-subnet-manager"}
 
 
 def test_without_a_driver_only_bus_and_kernel_log_are_asked() -> None:

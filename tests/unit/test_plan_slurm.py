@@ -6,15 +6,23 @@ import pytest
 
 from llmhw_provision.machine import Cpu, Machine
 from llmhw_provision.plan import slurm
+from llmhw_provision.plan.cluster_model import SlurmNode
+from llmhw_provision.plan.model import Reservation
 from llmhw_provision.plan.purchase import catalogue_machine
 from llmhw_provision.plan.slurm import SlurmFacts
 from llmhw_provision.units import GIB, MIB
 from tests.unit.clusters import head
 from tests.unit.machines import machine
 
-BIG = slurm.node_of(catalogue_machine("alphapro660"), 16 * GIB, None)
-SMALL = slurm.node_of(catalogue_machine("ga660m"), 0, None)
-CPU_ONLY = slurm.node_of(head(), 0, None)
+
+def node(of: Machine, memory: int = 100 * GIB, kept: int = 0, gpus: tuple[int, ...] = tuple(range(8))) -> SlurmNode:
+    """The node of a machine of which jobs have all cores but `kept`."""
+    return slurm.node_of(of, Reservation(use="jobs", memory_bytes=memory, cores=of.cpu.cores - kept, gpus=gpus))
+
+
+BIG = node(catalogue_machine("alphapro660"), 1900 * GIB)
+SMALL = node(catalogue_machine("ga660m"), 900 * GIB)
+CPU_ONLY = node(head())
 
 
 def facts(detect: str = "AutoDetect=nvidia", **changes: object) -> SlurmFacts:
@@ -36,29 +44,32 @@ def lines(text: str, start: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(start)]
 
 
-def observed(memory: int) -> Machine:
-    return machine(memory=memory)
-
-
-def test_real_memory_is_memory_less_tmpfs_and_reserve() -> None:
-    assert slurm.node_of(observed(100 * GIB), 10 * GIB, 5 * GIB).real_memory_mib == 85 * 1024
-    assert slurm.node_of(observed(1000 * GIB), 0, None).real_memory_mib == 980 * 1024
-    assert slurm.node_of(observed(100 * GIB), 0, None).real_memory_mib == 96 * 1024, "at least 4 GiB are kept"
-
-
 def test_real_memory_is_never_rounded_up() -> None:
-    assert slurm.node_of(observed(100 * GIB + MIB - 1), 0, 0).real_memory_mib == 100 * 1024
+    assert node(machine(), 100 * GIB + MIB - 1).real_memory_mib == 100 * 1024
 
 
-def test_before_it_is_observed_the_kernels_own_share_is_taken_off() -> None:
-    assert slurm.node_of(catalogue_machine("alphapro660"), 0, 0).real_memory_mib == (2048 - 32) * 1024
+def test_cores_of_other_uses_are_specialized_and_a_gpu_brings_whole_cores_of_the_rest() -> None:
+    big = node(catalogue_machine("alphapro660"), kept=2)
+    text = slurm.slurm_conf(facts(nodes={"a": big}))
+    assert "CPUs=512 Boards=1 SocketsPerBoard=2 CoresPerSocket=128 ThreadsPerCore=2 CoreSpecCount=2 " in text
+    assert "DefCpuPerGPU=62\n" in text, "254 cores / 8 = 31 whole ones: 64 threads each would leave one GPU without"
+    assert "CoreSpecCount" not in slurm.slurm_conf(facts())
+
+
+def test_gpus_of_servers_are_none_of_slurms() -> None:
+    mixed = facts("files", nodes={"a": node(catalogue_machine("alphapro660"), gpus=(0, 1, 2, 3, 4, 5))})
+    assert "Gres=gpu:h100:6 " in slurm.slurm_conf(mixed)
+    assert slurm.gres_conf(mixed).splitlines()[1:] == [
+        "NodeName=a Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-127",
+        "NodeName=a Name=gpu Type=h100 File=/dev/nvidia[4-5] Cores=128-255",
+    ]
 
 
 def test_a_processor_of_unequal_cores_is_declared_by_its_threads() -> None:
     hybrid = machine().model_copy(update={"cpu": Cpu(model="i9", sockets=1, cores=24, threads=32)})
-    node = slurm.node_of(hybrid, 0, None)
-    assert (node.cpus, node.sockets, node.threads_per_core) == (32, None, None)
-    assert "Sockets" not in slurm.slurm_conf(facts(nodes={"a": node}))
+    found = node(hybrid, kept=1)
+    assert (found.cpus, found.sockets, found.threads_per_core, found.kept_cores) == (32, None, None, 2)
+    assert "Sockets" not in slurm.slurm_conf(facts(nodes={"a": found}))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ OPEN_ENDED = frozenset(
         "infiniband-diags error",
         "ipmitool sdr",
         "ipmitool sel list",
+        "lsblk",
         "lspci",
         "nvbandwidth",
         "nvidia-smi --help-query-gpu",

@@ -12,7 +12,8 @@ import pytest
 from tests.unit import role_modules
 from tests.unit.test_locks import FOLDER, NAMES
 
-from ansible.module_utils.python_env import decide, fetch, installed, locks  # isort: skip
+from ansible.module_utils.host_modules import way_out  # isort: skip
+from ansible.module_utils.python_env import decide, installed, locks  # isort: skip
 from ansible.module_utils.python_env.decide import Environment, Folder, State  # isort: skip
 
 assert role_modules
@@ -205,5 +206,5 @@ def test_hard_links_are_counted(tmp_path: Path) -> None:
 def test_the_proxys_password_is_in_no_message() -> None:
     way = {"https_proxy": "http://joe:p%40ss@proxy.example:3128", "LC_ALL": "C"}
     text = "error: http://joe:p%40ss@proxy.example:3128 refused joe:p@ss, p@ss"
-    assert fetch.without_secrets(text, way) == "error: http://(hidden)@proxy.example:3128 refused (hidden), (hidden)"
-    assert fetch.without_secrets("plain", {"http_proxy": "http://proxy.example"}) == "plain"
+    assert way_out.without_secrets(text, way) == "error: http://(hidden)@proxy.example:3128 refused (hidden), (hidden)"
+    assert way_out.without_secrets("plain", {"http_proxy": "http://proxy.example"}) == "plain"

@@ -18,8 +18,9 @@ from llmhw_provision.plan.model import Note, Plan
 from llmhw_provision.report import chinese, english
 from llmhw_provision.report.build import build_report
 from llmhw_provision.report.folder import last_run, read_report, write_report
-from llmhw_provision.report.html import Language, render_html
+from llmhw_provision.report.html import render_html
 from llmhw_provision.report.model import Report, Waiver, verdict
+from llmhw_provision.report.page import Language
 from llmhw_provision.report.text import render_text
 from tests.unit.recordings import host_plan, plan, recorded, replaced
 

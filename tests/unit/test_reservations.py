@@ -58,6 +58,26 @@ def test_tmpfs_is_subtracted_from_what_slurm_may_give() -> None:
     assert jobs.memory_bytes % MIB == 0
 
 
+@pytest.mark.parametrize("kept", [None, "20 GiB"])
+@pytest.mark.parametrize("changes", [{}, {"dataset": None}, MIXED])
+def test_slurm_declares_what_the_reservations_leave_to_jobs(changes: dict[str, Any], kept: str | None) -> None:
+    more = {"scheduler": {"reserve_memory": kept}} if kept else {}
+    found = plan(told(software={"slurm": True}, **more), **changes)
+    (host,) = found.hosts
+    jobs = host.reservations[-1]
+    assert host.node is not None
+    assert host.node.slurm is not None
+    assert found.cluster is not None
+    node, files = host.node.slurm, found.cluster.files
+    assert (jobs.use, node.real_memory_mib) == ("jobs", jobs.memory_bytes // MIB)
+    assert tuple(place.index for place in node.gpus) == jobs.gpus
+    assert node.kept_cores == 64 - jobs.cores
+    assert f" CoreSpecCount={64 - jobs.cores} RealMemory={jobs.memory_bytes // MIB} " in files["slurm.conf"]
+    assert f"Gres=gpu:h100:{len(jobs.gpus)} " in files["slurm.conf"]
+    assert ("File=/dev/nvidia[0-1]\n" in files["gres.conf"]) == ("placement" in changes)
+    assert uses(host)["system"].memory_bytes == (20 * GIB if kept else 512 * GIB * 2 // 100)
+
+
 def test_servers_and_jobs_have_their_own_gpus_cores_and_memory() -> None:
     found = plan(**MIXED)
     parts = uses(found.hosts[0])

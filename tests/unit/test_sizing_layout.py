@@ -63,6 +63,9 @@ def every_frame(space: Space, offloads: tuple[tuple[bool, bool], ...]) -> list[L
             alone = frame.dp * cp == 1 and zero and not optimizer
             if frame.dp * cp % ep or alone or (pp > 1 and (zero == 2 or optimizer)) or (optimizer and zero < 2):
                 continue
+            split = max(tp, pp, cp, ep) > 1
+            if space.job.trains and split and (zero > 1 or space.job.kind not in ("pretrain", "sft")):
+                continue  # no launcher has FSDP within split tensors, none splits preferences
             try:
                 require(space.model, space.job, frame)
             except InputError:
@@ -110,8 +113,10 @@ def brute(space: Space, count: int) -> list[tuple[float, Layout]]:
     found: list[tuple[float, Layout]] = []
     for verdict in ("fits", "tight"):
         same = [(seconds, item.layout) for seconds, item in good if item.verdict == verdict]
-        fastest = min((seconds for seconds, _ in same), default=0.0)
-        found += sorted(same, key=lambda each: (level(each[0], fastest), simplicity(each[1]), each[0]))
+        for exact in (True, False):
+            some = [(seconds, layout) for seconds, layout in same if space.exact(layout) == exact]
+            fastest = min((seconds for seconds, _ in some), default=0.0)
+            found += sorted(some, key=lambda each: (level(each[0], fastest), simplicity(each[1]), each[0]))
     return found[:count]
 
 
@@ -126,6 +131,9 @@ SPACES = {
     ),
     "8 experts": Space(Job(sequence=4096), model("mixtral-8x7b"), hardware("h200-sxm", 8), batch=8),
     "preferences": Space(Job(kind="dpo", sequence=2048), model("qwen2.5-7b"), hardware("h100-sxm", 4), batch=4),
+    "a batch that not every layout makes up": Space(
+        Job(sequence=4096), model("llama-3.1-8b"), hardware("h100-sxm", 8), batch=12
+    ),
     "does not fit": Space(Job(sequence=4096), model("llama-3.1-70b"), hardware("a100-sxm-40", 4), batch=8),
     "served": Space(
         Job(kind="serve", concurrency=24, context=8192), model("llama-3.1-70b"), hardware("h100-sxm", 8), batch=1

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sizing_peers import DRIVER, PEERS, Result, ask, cases_of, config_of, own, page
+from benchmarks.sizing_peers import cases_of, config_of, own, page
+from benchmarks.sizing_peers_ask import DRIVER, PEERS, Result, ask
 from tests.unit.sizing_setups import model
 
 DATA = {

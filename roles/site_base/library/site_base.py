@@ -32,6 +32,7 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.host_modules import apt_lists
 from ansible.module_utils.host_modules.files import (
     BLOCK,
     File,
@@ -136,9 +137,7 @@ class Base:
 
     def _listed(self, mirror: dict[str, Any]) -> bool:
         """Whether apt has read the lists of a mirror since its source was written."""
-        base = mirror["uri"].partition("://")[2].strip("/")
-        suites = [suite.strip("/") if suite.endswith("/") else f"dists/{suite}" for suite in mirror["suites"]]
-        names = [render.list_name("/".join(part for part in (base, suite, "") if part)) for suite in suites]
+        names = apt_lists.list_names(mirror["uri"], mirror["suites"])
         return all(glob.glob(f"/var/lib/apt/lists/{glob.escape(name)}*Release") for name in names)
 
     def aside(self) -> list[str]:

@@ -42,7 +42,8 @@ def command_lines(entry: str) -> list[str]:
 def kept_entry(entry: str) -> str:
     """The menu entry under a name and an id of its own."""
     head, rest = entry.split("\n", 1)
-    head = re.sub(r"\$menuentry_id_option\s+(\S+)", f"--id {_ID}", head)
+    head = re.sub(r"\s(\$menuentry_id_option|--id)[\s=]+(\S+)", "", head)  # which a file written by hand may lack
+    head = re.sub(r"\s*\{\s*$", f" --id {_ID} {{", head)
     head = re.sub(
         r"^menuentry\s+('[^']*'|\"[^\"]*\")", "menuentry 'Before llmhw-provision changed the command line'", head
     )

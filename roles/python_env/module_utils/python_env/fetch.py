@@ -15,9 +15,10 @@ import urllib.request
 import zipfile
 from collections.abc import Mapping
 
+from ansible.module_utils.host_modules.way_out import opener, without_secrets
+
 _LINK = re.compile(r"""<a\s[^>]*href=["']([^"']+)["']""")
 _TIMEOUT_S, _PAUSES_S = 120, (2, 8)
-PROXY = "/etc/llmhw/proxy.env"
 
 
 class Refused(Exception):
@@ -31,25 +32,6 @@ def sha256(path: str) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def proxies(path: str = PROXY) -> dict[str, str]:
-    """The way out that site_base has written, as environment; empty without one."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            lines = [line.strip() for line in stream if "=" in line and not line.startswith("#")]
-    except OSError:
-        return {}
-    return {key: value for key, _, value in (line.partition("=") for line in lines)}
-
-
-def without_secrets(text: str, environment: Mapping[str, str]) -> str:
-    """`text` without the user and password that the proxy's address may carry."""
-    for value in environment.values():
-        secret = urllib.parse.urlsplit(value).netloc.rpartition("@")[0] if "://" in value else ""
-        for form in (secret, urllib.parse.unquote(secret), urllib.parse.unquote(secret.partition(":")[2])):
-            text = text.replace(form, "(hidden)") if form else text
-    return text
 
 
 def install_uv(
@@ -81,7 +63,7 @@ def install_uv(
 def _download(path: str, wheel: str, index: str, environment: Mapping[str, str]) -> None:
     for pause in (*_PAUSES_S, None):
         try:
-            _try(path, wheel, index, _opener(environment))
+            _try(path, wheel, index, opener(environment))
         except (urllib.error.URLError, OSError) as error:
             if pause is None or index.startswith("file:"):
                 why = without_secrets(str(error), environment)
@@ -91,21 +73,16 @@ def _download(path: str, wheel: str, index: str, environment: Mapping[str, str])
             return
 
 
-def _try(path: str, wheel: str, index: str, opener: urllib.request.OpenerDirector) -> None:
+def _try(path: str, wheel: str, index: str, way: urllib.request.OpenerDirector) -> None:
     page = index.rstrip("/") + "/uv/"
-    with opener.open(_local(page), timeout=_TIMEOUT_S) as answer:
+    with way.open(_local(page), timeout=_TIMEOUT_S) as answer:
         links = [html.unescape(link) for link in _LINK.findall(answer.read().decode("utf-8", "replace"))]
     found = [link for link in links if _file(link) == wheel]
     if not found:
         raise Refused(f"{index} does not list {wheel}")
     address = urllib.parse.urldefrag(urllib.parse.urljoin(page, found[0]))[0]
-    with opener.open(address, timeout=_TIMEOUT_S) as answer, open(path, "wb") as out:
+    with way.open(address, timeout=_TIMEOUT_S) as answer, open(path, "wb") as out:
         shutil.copyfileobj(answer, out)
-
-
-def _opener(environment: Mapping[str, str]) -> urllib.request.OpenerDirector:
-    ways = {scheme: environment[f"{scheme}_proxy"] for scheme in ("http", "https") if f"{scheme}_proxy" in environment}
-    return urllib.request.build_opener(urllib.request.ProxyHandler(ways or None))
 
 
 def _local(page: str) -> str:

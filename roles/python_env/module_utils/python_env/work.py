@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible.module_utils.host_modules import way_out
 from ansible.module_utils.host_modules.files import File, put
 from ansible.module_utils.python_env import fetch, installed
 from ansible.module_utils.python_env.decide import PREVIOUS, Environment, Folder, State, Step
@@ -43,7 +44,7 @@ class Host:
         self.uv = os.path.join(config["root"], "uv", config["uv"]["version"], "uv")
         self._run = run
         self._environment = {
-            **fetch.proxies(),
+            **way_out.proxies(),
             "UV_CACHE_DIR": config["cache"],
             "UV_NO_CONFIG": "1",
             "UV_NO_PROGRESS": "1",
@@ -227,7 +228,7 @@ class Host:
     def _uv(self, words: Sequence[str], what: str, **more: str) -> None:
         rc, out, err = self._run([self.uv, *words], {**self._environment, **more})
         if rc != 0:
-            said = fetch.without_secrets((err or out).strip()[-1500:], self._environment)
+            said = way_out.without_secrets((err or out).strip()[-1500:], self._environment)
             raise Failure(f"{what}: {said}")
 
 

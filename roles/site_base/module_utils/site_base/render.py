@@ -107,11 +107,6 @@ def forms(credentials: str) -> set[str]:
     return {credentials, password, encoded, quote(password, safe="")} - {"", ":"}
 
 
-def list_name(address: str) -> str:
-    """How apt names the list of `address` (without its scheme) below /var/lib/apt/lists."""
-    return "".join(f"%{ord(c):02x}" if c in '\\|{}[]<>"^~_=!@#$%&*' else c for c in address).replace("/", "_")
-
-
 def proxy_files(proxy: Mapping[str, Any], paths: Mapping[str, Any], credentials: str) -> list[File]:
     """With credentials only files of root that nobody else reads; without, everybody is told the way out."""
     url = with_credentials(proxy["url"], credentials)

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/qwen2.5-7b-dpo-58d0b4d3ede5 to /srv/project/runs/qwen2.5-7b-dpo-58d0b4d3ede5/checkpoints; plan 58d0b4d3ede5
+# copies checkpoints from /scratch/runs/qwen2.5-7b-dpo-ebf98732b014 to /srv/project/runs/qwen2.5-7b-dpo-ebf98732b014/checkpoints; plan ebf98732b014
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/qwen2.5-7b-dpo-58d0b4d3ede5
-to=/srv/project/runs/qwen2.5-7b-dpo-58d0b4d3ede5/checkpoints
+from=/scratch/runs/qwen2.5-7b-dpo-ebf98732b014
+to=/srv/project/runs/qwen2.5-7b-dpo-ebf98732b014/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

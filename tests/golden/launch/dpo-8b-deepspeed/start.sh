@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts qwen2.5-7b-dpo-58d0b4d3ede5 with llamafactory on 8 GPUs; plan 58d0b4d3ede5
+# starts qwen2.5-7b-dpo-ebf98732b014 with llamafactory on 8 GPUs; plan ebf98732b014
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/qwen2.5-7b-dpo-58d0b4d3ede5/launch
+wanted=/srv/project/runs/qwen2.5-7b-dpo-ebf98732b014/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,8 +20,8 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/qwen2.5-7b-dpo-58d0b4d3ede5 /srv/project/runs/qwen2.5-7b-dpo-58d0b4d3ede5
+mkdir -p /scratch/runs/qwen2.5-7b-dpo-ebf98732b014 /srv/project/runs/qwen2.5-7b-dpo-ebf98732b014
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends
-"$ENV/bin/torchrun" --nnodes 1 --nproc-per-node 8 --rdzv-id qwen2.5-7b-dpo-58d0b4d3ede5 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" -m llamafactory.launcher "$here/train.yaml"
+"$ENV/bin/torchrun" --nnodes 1 --nproc-per-node 8 --rdzv-id qwen2.5-7b-dpo-ebf98732b014 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" -m llamafactory.launcher "$here/train.yaml"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-4c871fdb6f63 to /srv/project/runs/llama-3.1-70b-sft-4c871fdb6f63/checkpoints; plan 4c871fdb6f63
+# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-c6720a9c7904 to /srv/project/runs/llama-3.1-70b-sft-c6720a9c7904/checkpoints; plan c6720a9c7904
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.1-70b-sft-4c871fdb6f63
-to=/srv/project/runs/llama-3.1-70b-sft-4c871fdb6f63/checkpoints
+from=/scratch/runs/llama-3.1-70b-sft-c6720a9c7904
+to=/srv/project/runs/llama-3.1-70b-sft-c6720a9c7904/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts llama-3.1-70b-sft-4c871fdb6f63 with llamafactory on 8 GPUs; plan 4c871fdb6f63
+# starts llama-3.1-70b-sft-c6720a9c7904 with llamafactory on 8 GPUs; plan c6720a9c7904
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/llama-3.1-70b-sft-4c871fdb6f63/launch
+wanted=/srv/project/runs/llama-3.1-70b-sft-c6720a9c7904/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,8 +20,8 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/llama-3.1-70b-sft-4c871fdb6f63 /srv/project/runs/llama-3.1-70b-sft-4c871fdb6f63
+mkdir -p /scratch/runs/llama-3.1-70b-sft-c6720a9c7904 /srv/project/runs/llama-3.1-70b-sft-c6720a9c7904
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends
-"$ENV/bin/torchrun" --nnodes 1 --nproc-per-node 8 --rdzv-id llama-3.1-70b-sft-4c871fdb6f63 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" -m llamafactory.launcher "$here/train.yaml"
+"$ENV/bin/torchrun" --nnodes 1 --nproc-per-node 8 --rdzv-id llama-3.1-70b-sft-c6720a9c7904 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" -m llamafactory.launcher "$here/train.yaml"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/qwen2.5-7b-grpo-c9bd322087ca to /srv/project/runs/qwen2.5-7b-grpo-c9bd322087ca/checkpoints; plan c9bd322087ca
+# copies checkpoints from /scratch/runs/qwen2.5-7b-grpo-990c73965461 to /srv/project/runs/qwen2.5-7b-grpo-990c73965461/checkpoints; plan 990c73965461
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/qwen2.5-7b-grpo-c9bd322087ca
-to=/srv/project/runs/qwen2.5-7b-grpo-c9bd322087ca/checkpoints
+from=/scratch/runs/qwen2.5-7b-grpo-990c73965461
+to=/srv/project/runs/qwen2.5-7b-grpo-990c73965461/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

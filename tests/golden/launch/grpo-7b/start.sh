@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts qwen2.5-7b-grpo-c9bd322087ca with trl on 8 GPUs; plan c9bd322087ca
+# starts qwen2.5-7b-grpo-990c73965461 with trl on 8 GPUs; plan 990c73965461
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/qwen2.5-7b-grpo-c9bd322087ca/launch
+wanted=/srv/project/runs/qwen2.5-7b-grpo-990c73965461/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/qwen2.5-7b-grpo-c9bd322087ca /srv/project/runs/qwen2.5-7b-grpo-c9bd322087ca
+mkdir -p /scratch/runs/qwen2.5-7b-grpo-990c73965461 /srv/project/runs/qwen2.5-7b-grpo-990c73965461
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-3ac992a184d7 to /srv/project/runs/llama-3.1-70b-sft-3ac992a184d7/checkpoints; plan 3ac992a184d7
+# copies checkpoints from /scratch/runs/llama-3.1-70b-sft-612505825402 to /srv/project/runs/llama-3.1-70b-sft-612505825402/checkpoints; plan 612505825402
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.1-70b-sft-3ac992a184d7
-to=/srv/project/runs/llama-3.1-70b-sft-3ac992a184d7/checkpoints
+from=/scratch/runs/llama-3.1-70b-sft-612505825402
+to=/srv/project/runs/llama-3.1-70b-sft-612505825402/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts llama-3.1-70b-sft-3ac992a184d7 with llamafactory on 4 GPUs; plan 3ac992a184d7
+# starts llama-3.1-70b-sft-612505825402 with llamafactory on 4 GPUs; plan 612505825402
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/llama-3.1-70b-sft-3ac992a184d7/launch
+wanted=/srv/project/runs/llama-3.1-70b-sft-612505825402/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/llama-3.1-70b-sft-3ac992a184d7 /srv/project/runs/llama-3.1-70b-sft-3ac992a184d7
+mkdir -p /scratch/runs/llama-3.1-70b-sft-612505825402 /srv/project/runs/llama-3.1-70b-sft-612505825402
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends

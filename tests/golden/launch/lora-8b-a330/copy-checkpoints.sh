@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.1-8b-sft-f9406ea4225e to /srv/project/runs/llama-3.1-8b-sft-f9406ea4225e/checkpoints; plan f9406ea4225e
+# copies checkpoints from /scratch/runs/llama-3.1-8b-sft-c630e7e16639 to /srv/project/runs/llama-3.1-8b-sft-c630e7e16639/checkpoints; plan c630e7e16639
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.1-8b-sft-f9406ea4225e
-to=/srv/project/runs/llama-3.1-8b-sft-f9406ea4225e/checkpoints
+from=/scratch/runs/llama-3.1-8b-sft-c630e7e16639
+to=/srv/project/runs/llama-3.1-8b-sft-c630e7e16639/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.2-1b-pretrain-3db56b48aa91 to /srv/project/runs/llama-3.2-1b-pretrain-3db56b48aa91/checkpoints; plan 3db56b48aa91
+# copies checkpoints from /scratch/runs/llama-3.2-1b-pretrain-75c906ba7963 to /srv/project/runs/llama-3.2-1b-pretrain-75c906ba7963/checkpoints; plan 75c906ba7963
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.2-1b-pretrain-3db56b48aa91
-to=/srv/project/runs/llama-3.2-1b-pretrain-3db56b48aa91/checkpoints
+from=/scratch/runs/llama-3.2-1b-pretrain-75c906ba7963
+to=/srv/project/runs/llama-3.2-1b-pretrain-75c906ba7963/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

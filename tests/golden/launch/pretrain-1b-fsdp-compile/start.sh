@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts llama-3.2-1b-pretrain-3db56b48aa91 with accelerate on 4 GPUs; plan 3db56b48aa91
+# starts llama-3.2-1b-pretrain-75c906ba7963 with accelerate on 4 GPUs; plan 75c906ba7963
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/llama-3.2-1b-pretrain-3db56b48aa91/launch
+wanted=/srv/project/runs/llama-3.2-1b-pretrain-75c906ba7963/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/llama-3.2-1b-pretrain-3db56b48aa91 /srv/project/runs/llama-3.2-1b-pretrain-3db56b48aa91
+mkdir -p /scratch/runs/llama-3.2-1b-pretrain-75c906ba7963 /srv/project/runs/llama-3.2-1b-pretrain-75c906ba7963
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends

@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts llama-3.1-405b-pretrain-f5984a788c91 with megatron on 1024 GPUs; plan f5984a788c91
+# starts llama-3.1-405b-pretrain-61e4adc62698 with megatron on 1024 GPUs; plan 61e4adc62698
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/llama-3.1-405b-pretrain-f5984a788c91/launch
+wanted=/srv/project/runs/llama-3.1-405b-pretrain-61e4adc62698/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/llama-3.1-405b-pretrain-f5984a788c91 /srv/project/runs/llama-3.1-405b-pretrain-f5984a788c91
+mkdir -p /scratch/runs/llama-3.1-405b-pretrain-61e4adc62698 /srv/project/runs/llama-3.1-405b-pretrain-61e4adc62698
 : "${MEGATRON_LM:?set it to a checkout of Megatron-LM, core_v0.19.2: the wheel has no pretrain_gpt.py}"
 if ! "$ENV/bin/python" -c "import transformer_engine.pytorch"; then
   echo "error: $ENV has no transformer-engine, which the lock leaves out: it is compiled on the host" >&2
@@ -46,4 +46,4 @@ if [ "${#rope[@]}" -lt 4 ]; then
   echo "error: $MODEL/config.json does not say rope_theta and rms_norm_eps" >&2
   exit 1
 fi
-"$ENV/bin/torchrun" --nnodes 128 --nproc-per-node 8 --rdzv-id llama-3.1-405b-pretrain-f5984a788c91 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" "$MEGATRON_LM/pretrain_gpt.py" "${words[@]}" "${rope[@]}"
+"$ENV/bin/torchrun" --nnodes 128 --nproc-per-node 8 --rdzv-id llama-3.1-405b-pretrain-61e4adc62698 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" "$MEGATRON_LM/pretrain_gpt.py" "${words[@]}" "${rope[@]}"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/mixtral-8x7b-pretrain-04b7dd45d656 to /srv/project/runs/mixtral-8x7b-pretrain-04b7dd45d656/checkpoints; plan 04b7dd45d656
+# copies checkpoints from /scratch/runs/mixtral-8x7b-pretrain-6baf2c40bb95 to /srv/project/runs/mixtral-8x7b-pretrain-6baf2c40bb95/checkpoints; plan 6baf2c40bb95
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/mixtral-8x7b-pretrain-04b7dd45d656
-to=/srv/project/runs/mixtral-8x7b-pretrain-04b7dd45d656/checkpoints/$(hostname -s)  # each host has its parts
+from=/scratch/runs/mixtral-8x7b-pretrain-6baf2c40bb95
+to=/srv/project/runs/mixtral-8x7b-pretrain-6baf2c40bb95/checkpoints/$(hostname -s)  # each host has its parts
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do

@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts mixtral-8x7b-pretrain-04b7dd45d656 with accelerate on 32 GPUs; plan 04b7dd45d656
+# starts mixtral-8x7b-pretrain-6baf2c40bb95 with accelerate on 32 GPUs; plan 6baf2c40bb95
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/mixtral-8x7b-pretrain-04b7dd45d656/launch
+wanted=/srv/project/runs/mixtral-8x7b-pretrain-6baf2c40bb95/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/mixtral-8x7b-pretrain-04b7dd45d656 /srv/project/runs/mixtral-8x7b-pretrain-04b7dd45d656
+mkdir -p /scratch/runs/mixtral-8x7b-pretrain-6baf2c40bb95 /srv/project/runs/mixtral-8x7b-pretrain-6baf2c40bb95
 "$here/copy-checkpoints.sh" &
 copier=$!
 trap 'kill -TERM "$copier"; wait "$copier"' EXIT  # what finished last is copied before this ends

@@ -1,9 +1,9 @@
 #!/bin/bash
-# starts qwen3-30b-a3b-pretrain-874b6dd4e6b4 with megatron on 16 GPUs; plan 874b6dd4e6b4
+# starts qwen3-30b-a3b-pretrain-f9d861475a2e with megatron on 16 GPUs; plan f9d861475a2e
 # Written by llmhw-provision launch; why: launch --explain
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-wanted=/srv/project/runs/qwen3-30b-a3b-pretrain-874b6dd4e6b4/launch
+wanted=/srv/project/runs/qwen3-30b-a3b-pretrain-f9d861475a2e/launch
 if [ "$here" != "$wanted" ]; then
   echo "error: these files belong into $wanted, their paths name it; they lie in $here" >&2
   exit 1
@@ -20,7 +20,7 @@ if [ ! -e "$MODEL/config.json" ]; then
   echo "error: $MODEL holds no config.json; put the model there or name launch.model_path" >&2
   exit 1
 fi
-mkdir -p /scratch/runs/qwen3-30b-a3b-pretrain-874b6dd4e6b4 /srv/project/runs/qwen3-30b-a3b-pretrain-874b6dd4e6b4
+mkdir -p /scratch/runs/qwen3-30b-a3b-pretrain-f9d861475a2e /srv/project/runs/qwen3-30b-a3b-pretrain-f9d861475a2e
 : "${MEGATRON_LM:?set it to a checkout of Megatron-LM, core_v0.19.2: the wheel has no pretrain_gpt.py}"
 if ! "$ENV/bin/python" -c "import transformer_engine.pytorch"; then
   echo "error: $ENV has no transformer-engine, which the lock leaves out: it is compiled on the host" >&2
@@ -46,4 +46,4 @@ if [ "${#rope[@]}" -lt 4 ]; then
   echo "error: $MODEL/config.json does not say rope_theta and rms_norm_eps" >&2
   exit 1
 fi
-"$ENV/bin/torchrun" --nnodes 2 --nproc-per-node 8 --rdzv-id qwen3-30b-a3b-pretrain-874b6dd4e6b4 --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" "$MEGATRON_LM/pretrain_gpt.py" "${words[@]}" "${rope[@]}"
+"$ENV/bin/torchrun" --nnodes 2 --nproc-per-node 8 --rdzv-id qwen3-30b-a3b-pretrain-f9d861475a2e --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:$MASTER_PORT" "$MEGATRON_LM/pretrain_gpt.py" "${words[@]}" "${rope[@]}"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# copies checkpoints from /scratch/runs/llama-3.1-8b-sft-46bfe2cf383e to /srv/project/runs/llama-3.1-8b-sft-46bfe2cf383e/checkpoints; plan 46bfe2cf383e
+# copies checkpoints from /scratch/runs/llama-3.1-8b-sft-ab00656e47b6 to /srv/project/runs/llama-3.1-8b-sft-ab00656e47b6/checkpoints; plan ab00656e47b6
 # Written by llmhw-provision launch; why: launch --explain
 # A checkpoint is finished when it has held trainer_state.json for a minute, so that slower ranks are done too, or when
 # training is over. It is copied under another name and renamed when it is whole, so that what bears its name
 # can be loaded. No finished copy is deleted here.
 set -uo pipefail
-from=/scratch/runs/llama-3.1-8b-sft-46bfe2cf383e
-to=/srv/project/runs/llama-3.1-8b-sft-46bfe2cf383e/checkpoints
+from=/scratch/runs/llama-3.1-8b-sft-ab00656e47b6
+to=/srv/project/runs/llama-3.1-8b-sft-ab00656e47b6/checkpoints
 mkdir -p "$to"
 copy() {
   for path in "$from"/checkpoint-*; do
