@@ -1,4 +1,4 @@
-"""Ten megabytes of every hostile shape into the parser of each of our own commands: bounded time, bounded memory."""
+"""Megabytes of every hostile shape into the parser of each of our own commands: bounded time, bounded memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from llmhw_provision.probes.reading import ProbeError
-from tests.probes.limited import SIZE, answered, in_a_child
+from tests.probes.limited import wrong_when_grown
 from tests.probes.parsers import parsers
-from tests.probes.shapes import grown
 from tests.unit.recordings import recorded
 
 pytestmark = pytest.mark.proof
@@ -23,12 +22,7 @@ def test_grown_answers(name: str) -> None:
     """Each parser of our own commands, on the answer that it reads best."""
     mine = [raw for raw in ANSWERS.values() if _reads(PARSERS[name], raw)]
     raw = max(mine, key=len) if mine else b"== /scratch\nvalue\n"
-    wrong = {
-        shape: said
-        for shape, grown_raw in grown(raw, SIZE, heads=False)
-        if (said := in_a_child(lambda raw=grown_raw: answered(PARSERS[name], raw)))  # type: ignore[misc]
-    }
-    assert wrong == {}
+    assert wrong_when_grown(PARSERS[name], raw, heads=False) == {}
 
 
 def _reads(parse: Callable[[bytes], object], raw: bytes) -> bool:
