@@ -122,6 +122,18 @@ PROOFS = {
             "tests/unit/launches.py",
         ),
     ),
+    "gpu": Proof(
+        tests=tuple(f"tests/rehearsal/test_gpu_{name}.py" for name in ("upgrade", "faults", "machines")),
+        covers=(
+            *(f"roles/{name}" for name in ("package_sources", "nvidia_driver", "cuda", "nccl", "initramfs")),
+            "roles/host_modules",
+            *(f"playbooks/{name}.yml" for name in ("gpu", "initramfs", "reboot", "rollback")),
+            "llmhw_provision/checks/gpu_*.py",
+            "llmhw_provision/probes/gpu_*.py",
+            "tests/rehearsal/gpu",
+            *_REHEARSAL,
+        ),
+    ),
     "gpu-packages": Proof(
         tests=("tests/roles/test_package_sources.py", "tests/roles/test_cuda.py", "tests/roles/test_nccl.py"),
         covers=(

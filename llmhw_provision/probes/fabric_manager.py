@@ -62,8 +62,8 @@ _JOURNAL_LINE = re.compile(
 )
 _MARK = re.compile(r"^-- .* --$|^-- No entries --$|^-- Boot [0-9a-f]+ --$")
 _LOG_LINE = re.compile(r"^\[[A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d\] \[(?P<level>[A-Z]+)\] \[tid \d+\] (?P<said>.*)$")
-_ACTIVE = re.compile(r"^\s*Active: (?P<state>\w+)(?: \((?P<detail>[\w-]+)(?:[:)].*)?| \((?P<more>.*)\).*)?", re.M)
-_LOADED = re.compile(r"^\s*Loaded: (?P<state>[\w-]+)(?: \((?P<detail>[^)]*)\)?)?", re.M)
+_ACTIVE = re.compile(r"^[ \t]*Active: (?P<state>\w+)(?: \((?P<detail>[\w-]+)(?:[:)].*)?| \((?P<more>.*)\).*)?", re.M)
+_LOADED = re.compile(r"^[ \t]*Loaded: (?P<state>[\w-]+)(?: \((?P<detail>[^)]*)\)?)?", re.M)
 _OURS = re.compile(r"fabricmanager|nv-fabric|fabric manager", re.I)
 
 

@@ -22,7 +22,7 @@ from llmhw_provision.probes.reading import (
     whole,
 )
 
-_START = re.compile(rb"^\{\s*$|^\{\s*\"fio version\"", re.MULTILINE)
+_START = re.compile(rb"^\{[ \t\r]*$|^\{\s*\"fio version\"", re.MULTILINE)
 _JOB = re.compile(r"^(\S.*): \(groupid=[0-9]+, jobs=[0-9]+\): err=\s*([0-9]+)")
 _TOTAL = re.compile(r"^\s*(READ|WRITE|TRIM): bw=\S+ \(([0-9.]+)([kMGT]?B)/s\), ")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -23,7 +23,7 @@ def burn(folder: str, seconds: int) -> Command:
 
 
 _TESTED = re.compile(r"^Tested (\d+) GPUs:$", re.M)
-_RESULT = re.compile(r"^\s+GPU (\d+): (OK|FAULTY)$", re.M)
+_RESULT = re.compile(r"^[ \t]+GPU (\d+): (OK|FAULTY)$", re.M)
 _FRAME = re.compile(
     r"(?<![\d.,])(\d+(?:\.\d+)?)%\s+proc'd: (.*?)\s+errors: (.*?)\s+temps: ([^%]*?)"
     r"(?=\s*\d+(?:\.\d+)?%\s+proc'd|\s*$|\n)"

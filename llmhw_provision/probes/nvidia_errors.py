@@ -29,7 +29,7 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ("not_installed", r"Command 'nvidia-smi' not found"),
 )
 _COMPILED = tuple((name, re.compile(rf"^[ \t]*{pattern}", re.M | re.I)) for name, pattern in _ERRORS)
-_LIBRARY = re.compile(r"^\s*NVML library version: (\d+(?:\.\d+)+)\s*$", re.M)
+_LIBRARY = re.compile(r"^[ \t]*NVML library version: (\d+(?:\.\d+)+)[ \t\r]*$", re.M)
 
 
 _HEAD = 1 << 16
