@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from llmhw_provision.catalogue.thresholds import Unit
 from llmhw_provision.documents import Record
 from llmhw_provision.expected import HostExpect
-from llmhw_provision.site_base import SiteBase, SiteFile, SiteTuning, Url, Word
+from llmhw_provision.site_base import SiteBase, SiteFile, SiteTuning, Suite, Url, Word
 from llmhw_provision.site_cluster import (
     Fabric,
     HostRole,
@@ -116,7 +116,7 @@ class VendorMirror(Record):
         default=None,
         description="public key that signs it, relative to the site's folder; default: the vendor's, out of the mirror",
     )
-    suites: tuple[Word, ...] = Field(default=("./",), min_length=1, description="one that ends in / is a flat archive")
+    suites: tuple[Suite, ...] = Field(default=("./",), min_length=1, description="one that ends in / is a flat archive")
     components: tuple[Word, ...] = ()
 
 

@@ -49,10 +49,15 @@ def _word(value: str) -> str:
     return value
 
 
+def _suite(value: str) -> str:
+    return value if value in ("/", "./") else _word(value)
+
+
 PortRange = Annotated[str, AfterValidator(_ports)]
 Url = Annotated[str, AfterValidator(_url)]
 SiteFile = Annotated[str, AfterValidator(_file)]
 Word = Annotated[str, AfterValidator(_word)]
+Suite = Annotated[str, AfterValidator(_suite)]
 Direct = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.*:/_-]{1,253}$")]
 
 
@@ -61,7 +66,7 @@ class AptSource(Record):
 
     name: Item
     uri: Url
-    suites: tuple[Word, ...] = Field(min_length=1)
+    suites: tuple[Suite, ...] = Field(min_length=1)
     components: tuple[Word, ...] = ("main",)
     key_file: SiteFile = Field(description="public key in ASCII armour; relative to the site's folder")
 

@@ -128,8 +128,14 @@ PROOFS = {
             *(f"roles/{name}" for name in ("package_sources", "nvidia_driver", "cuda", "nccl", "initramfs")),
             "roles/host_modules",
             *(f"playbooks/{name}.yml" for name in ("gpu", "initramfs", "reboot", "rollback")),
-            "llmhw_provision/checks/gpu_*.py",
-            "llmhw_provision/probes/gpu_*.py",
+            *(
+                f"llmhw_provision/checks/gpu_{name}.py"
+                for name in ("before", "driver", "health", "links", "plan", "sources", "stack", "views")
+            ),
+            *(
+                f"llmhw_provision/probes/gpu_{name}.py"
+                for name in ("board", "burn", "copy", "packages", "runtime", "sources")
+            ),
             "tests/rehearsal/gpu",
             *_REHEARSAL,
         ),

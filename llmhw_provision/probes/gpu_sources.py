@@ -25,8 +25,9 @@ dnf -q repoquery --showduplicates --qf '     %{{evr}} 500\\n        500 %{{repoi
 done; fi
 echo "== end\""""
 # Asked with preferences like those that the roles set before they install: packages of one release bind each other, and
-# apt would take each by itself in the newest version on offer. The folder is temporary; of the host's own preferences all
-# are read but those of the driver's version of today, which the roles replace, as they do the vendor's pinning package.
+# apt would take each by itself in the newest version on offer. The folder is temporary; of the host's own preferences
+# all are read but those of the driver's version of today, which the roles replace, as they do the vendor's pinning
+# package.
 _DRIVER_NAMES = (
     *(
         "cuda-drivers*",

@@ -72,6 +72,7 @@ def test_a_mirror_stands_for_the_vendor_with_the_vendors_key_or_its_own() -> Non
     (item,) = sources(plan(repositories={"cuda": {"uri": MIRROR}}))
     assert (item.uri, item.suites, item.key_url) == (MIRROR, ("./",), f"{MIRROR}/3bf863cc.pub")
     assert item.fingerprints == ("EB693B3035CD5710E231E123A4B469963BF863CC",)
+    assert sources(plan(repositories={"cuda": {"uri": MIRROR, "suites": ["./"]}})) == (item,)
     found = plan(repositories={"cuda": {"uri": MIRROR, "key_file": "keys/m.asc"}})
     (item,) = sources(found)
     assert (item.key_file, item.key_url, item.fingerprints) == ("keys/m.asc", None, ())
