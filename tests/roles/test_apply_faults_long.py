@@ -27,7 +27,6 @@ pytestmark = pytest.mark.proof
 KILLS, CUT_S, FLEET = 10, 90, 32
 _RESET = """systemctl disable --now mnt-hot.mount; chattr -i /mnt/hot; rmdir /mnt/hot
 rm -rf /etc/systemd/system/mnt-hot.mount /etc/llmhw /scratch /srv/project /run/llmhw; systemctl daemon-reload"""
-_LIBRARY = Path(__file__).resolve().parents[2] / "roles/host_modules/library"
 
 
 @pytest.fixture(scope="module")
@@ -153,11 +152,11 @@ def test_a_busy_mirror_is_named_and_then_serves(site: Site, mirror: Mirror) -> N
 
 def test_a_package_that_arrives_cut_off_is_refused_and_then_installed(site: Site, mirror: Mirror) -> None:
     (container,) = site.containers
-    task = [{"name": "install", "deferred_packages": {"name": ["llmhw-tiny"]}}]
+    modules = {"name": "the modules and what they share", "import_role": {"name": "host_modules"}}
+    tasks = [modules, {"name": "install", "deferred_packages": {"name": ["llmhw-tiny"]}}]
 
     def install(*, may_fail: bool = False) -> tuple[str, ...]:
-        more = ("--module-path", str(_LIBRARY))
-        return ansible(container, task, facts=False, arguments=more, may_fail=may_fail).failed
+        return ansible(container, tasks, facts=False, may_fail=may_fail).failed
 
     mirror.half = True
     (said,) = install(may_fail=True)

@@ -115,28 +115,28 @@ _LEFT = (
 )
 _ONCE = "[ -e /root/killed ] && exit 0; touch /root/killed; kill -9 $PPID"
 _MOMENTS = [number / 100 for number in (0, 2, 5, 20)]
-_MODULES = ("--module-path", str(REPO / "roles/host_modules/library"))
+_MODULES = {"name": "the modules and what they share", "import_role": {"name": "host_modules"}}
 
 
 def test_a_dpkg_that_was_killed_at_any_moment_is_finished_by_the_next_run(container: Container) -> None:
-    task = [{"name": "install", "deferred_packages": {"name": ["mdadm", "xfsprogs"]}}]
+    tasks = [_MODULES, {"name": "install", "deferred_packages": {"name": ["mdadm", "xfsprogs"]}}]
     container.run("apt-get update -q && " + _INSTALL + " --download-only mdadm xfsprogs", timeout=300)
     container.run("rm -rf /root/debs; cp -a /var/cache/apt/archives /root/debs")
     for after in _MOMENTS:
         container.run(_KILL.format(after=after))
-        assert ansible(container, task, facts=False, arguments=_MODULES).failed == ()
+        assert ansible(container, tasks, facts=False).failed == ()
         assert container.run(_LEFT).stdout == ""
         container.run("dpkg --purge --force-all mdadm xfsprogs; cp -a /root/debs/. /var/cache/apt/archives")
 
 
 def test_a_package_that_was_left_half_installed_is_installed_anew(container: Container) -> None:
     """For apt it is there, in its newest version: without --reinstall it stays as it is."""
-    task = [{"name": "install", "deferred_packages": {"name": ["llmhw-tiny"]}}]
+    tasks = [_MODULES, {"name": "install", "deferred_packages": {"name": ["llmhw-tiny"]}}]
     with Mirror.of(container, preinst=_ONCE):
         container.run("apt-get update -q; apt-get install -y llmhw-tiny", check=False)
         container.run("dpkg --set-selections </dev/null")
         assert container.run("dpkg-query -W -f '${db:Status-Abbrev}' llmhw-tiny").stdout == "iHR"
-        assert ansible(container, task, facts=False, arguments=_MODULES).failed == ()
+        assert ansible(container, tasks, facts=False).failed == ()
         assert container.run(_LEFT).stdout == ""
 
 
