@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from llmhw_provision.probes import gpu_packages
 from tests.unit import role_modules
 
 from ansible.module_utils.nvidia_driver import back, decide, dnf, kept, packages, render, settle  # isort: skip
 from ansible.module_utils.nvidia_driver.host import Host, State, by_version, compiler_line, statuses  # isort: skip
 
 assert role_modules
+ROLES = Path(__file__).resolve().parents[2] / "roles"
 A, B = "580.126.09", "580.159.03"
 K1, K2 = "6.1.0-49-amd64", "6.1.0-50-amd64"
 LINE = "nv-pci.c:237:12: error: too few arguments to function 'pci_resize_resource'"
@@ -219,6 +225,36 @@ def test_what_is_wrong_after_the_installation_is_named() -> None:
         "libnvidia-ml1 is not configured",
         "nvidia-fabricmanager is not installed",
     ]
+
+
+def test_debians_own_packages_name_the_module_by_its_flavour() -> None:
+    def run(words: Sequence[str]) -> tuple[int, str, str]:
+        found = words[:2] == ["modinfo", "-k"] and words[2:] == [K2, "-F", "version", "nvidia-current-open"]
+        return (0, f"{B}\n", "") if found else (1, "", "")
+
+    host = Host(run, "debian")
+    assert (host._built(K2), host._built(K1)) == (B, "")
+
+
+def test_debians_own_packages_are_linked_into_place_by_triggers() -> None:
+    found = state(
+        f"nvidia-alternative {B}-1 triggers-pending",
+        "glx-alternative-nvidia 1.2.2 triggers-pending",
+        f"nvidia-open-kernel-dkms {B}-1 triggers-awaited",
+        "initramfs-tools 0.142 triggers-pending",
+    )
+    assert [step.target for step in settle.trigger_steps(found)] == ["glx-alternative-nvidia", "nvidia-alternative"]
+
+
+def test_all_names_of_the_driver_are_pinned_and_left_alone() -> None:
+    pins = yaml.safe_load((ROLES / "nvidia_driver/vars/debian.yml").read_text())["__nvidia_driver_pins"]
+    patterns = re.findall(r'^  "(.*)";$', render.unattended(), re.MULTILINE)
+    for name in ("libgl1-nvidia-glvnd-glx", "libegl-nvidia0", "libgles-nvidia2", "libglx-nvidia0", "nvidia-egl-icd"):
+        item = packages.Installed(name, "amd64", "535.261.03-1")
+        assert packages.core({name: item}) == {name: "535.261.03"}
+        assert any(fnmatchcase(name, pin) for pin in pins)
+        assert any(re.match(pattern, name) for pattern in patterns)
+        assert gpu_packages.is_driver(name, item.version)
 
 
 def test_holds_are_what_is_not_held_yet() -> None:

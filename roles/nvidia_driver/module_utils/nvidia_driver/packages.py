@@ -22,7 +22,7 @@ DEB_QUERY = (
 )
 RPM_QUERY = ("rpm", "-qa", "--queryformat", "%{NAME}\\t%{ARCH}\\t%{VERSION}-%{RELEASE}\\n")
 _NAME = re.compile(
-    r"^(nvidia-|libnvidia-|libcuda1?$|libcudadebugger|libnvcuvid|libnvoptix|libnvsdm|cuda-drivers|firmware-nvidia-"
+    r"^(nvidia-|libnvidia-|libcuda1?$|libcudadebugger|libnvcuvid|libnvoptix|libnvsdm|lib(egl|gl1|gles|glx)-nvidia|cuda-drivers|firmware-nvidia-"
     r"|kmod-nvidia|xserver-xorg-video-nvidia|libxnvctrl|xorg-x11-drv-nvidia)"
 )
 _APART = re.compile(r"^(nvidia-(persistenced|settings|modprobe|xconfig|driver-pinning.*)|libxnvctrl.*)$")

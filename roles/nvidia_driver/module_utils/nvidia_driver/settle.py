@@ -79,6 +79,16 @@ def unit_text(host: Host, name: str) -> str:
     return next((text for text in map(files.read, paths) if text), "")
 
 
+def trigger_steps(state: State) -> list[Step]:
+    """Triggers put off that link the driver into place: Debian's own packages name module and libraries by them."""
+    names = [
+        name
+        for name, item in state.there.items()
+        if item.state == "triggers-pending" and (packages.driver_name(name) or name.startswith("glx-alternative-"))
+    ]
+    return [Step("trigger", name, f"link what {name} leads to into place") for name in sorted(names)]
+
+
 def hold_steps(state: State, config: Mapping[str, Any]) -> list[Step]:
     """Packages of the set, and the kernel's metas, that are not held."""
     names = [*packages.the_set(state.there, [item["name"] for item in config["packages"]])]
