@@ -1,0 +1,124 @@
+"""Debian's own packages of the driver, built by the real dkms and compilers: what builds, and what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llmhw_provision.checks import table
+from llmhw_provision.checks.model import Finding
+from llmhw_provision.evidence import Evidence, read
+from llmhw_provision.plan.model import HostPlan, RoleConfigs
+from llmhw_provision.plan.roles_driver import DriverPackage, NvidiaDriverConfig
+from llmhw_provision.probes import dkms, driver_files, gpu_packages, kernels
+from tests.containers.container import Container
+from tests.containers.play import Result, ansible
+from tests.containers.plugin import StartMany
+from tests.roles.checked import planned
+
+pytestmark = [pytest.mark.container, pytest.mark.proof]
+
+TOOLS = "linux-headers-amd64 dkms gcc g++ make pciutils kmod"
+MODULE = "nvidia-current-open"  # dkms' name, and the module file's
+
+
+def config(version: str, *names: str) -> NvidiaDriverConfig:
+    """What the plan gives a Debian host with `sources.driver: distribution`, of these packages.
+
+    The module's alone is enough for a build: nvidia-driver brings X with it, a hundred packages.
+    """
+    return NvidiaDriverConfig(
+        version=version,
+        modules="open",
+        packages=tuple(DriverPackage(name=name, version=version) for name in names or ("nvidia-open-kernel-dkms",)),
+        needs=("dkms", "gcc", "g++", "make"),
+        dkms=True,
+        headers_prefix="linux-headers-",
+        stream="",
+        board="none",
+        modules_load=(),
+        gpus=1,
+        without_return=False,
+    )
+
+
+class Machine:
+    """A container with all of Debian's components, build tools, and headers of a kernel whose image is empty."""
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        sources = container.root / "etc/apt/sources.list"
+        sources.write_text(sources.read_text().replace(" main\n", " main contrib non-free non-free-firmware\n"))
+        container.run(f"apt-get update && apt-get install -y --no-install-recommends {TOOLS}", timeout=1800)
+        self.release = container.run("ls /lib/modules").stdout.split()[-1]
+        container.run(f"touch /boot/vmlinuz-{self.release} /lib/modules/{self.release}/modules.{{order,builtin}}")
+
+    def apply(self, wanted: NvidiaDriverConfig, **more: Any) -> Result:
+        values = {"nvidia_driver_config": wanted.model_dump(mode="json")}
+        return ansible(self.container, "nvidia_driver", values, timeout=3600, **more)
+
+    def read(self) -> Evidence:
+        """What it answers to the probes, as if the kernel of the headers were running: a container's is not its own."""
+        running = self.container.run("uname -r").stdout.strip()
+        self.container.run(f"ln -sfn {self.release} /lib/modules/{running}")
+        fake = self.container.root / "usr/local/sbin/uname"
+        fake.write_text(f'#!/bin/sh\n[ "$*" = -r ] && echo {self.release} || exec /bin/uname "$@"\n')
+        fake.chmod(0o755)
+        commands = (dkms.COMMAND, driver_files.COMMAND, gpu_packages.COMMAND, kernels.COMMAND)
+        try:
+            return read(self.container.name, commands, self.container.ssh_config, sudo=False)
+        finally:
+            self.container.run(f"rm /usr/local/sbin/uname /lib/modules/{running}")
+
+
+def judged(evidence: Evidence, wanted: NvidiaDriverConfig, name: str) -> Finding:
+    """The answer of one shipped check."""
+    host: HostPlan = planned(RoleConfigs(nvidia_driver=wanted))
+    (item,) = (item for item in table.items(host, "quick") if item.check.id == name)
+    return table.judge(item, evidence)
+
+
+def test_debian_12s_module_is_built_and_read_as_built(containers: StartMany) -> None:
+    machine = Machine(containers(1, suite="bookworm")[0])
+    release, wanted = machine.release, config("535.261.03")
+    # the security archive has a newer driver, whose open module Debian has not: all of the older one must come
+    machine.apply(config("535.261.03", "nvidia-driver", "nvidia-open-kernel-dkms"), check=True)
+
+    machine.apply(wanted)
+    # the role alone, without the initramfs' that ends an apply: modprobe finds the file that Debian has renamed
+    shown = machine.container.run(f"modprobe -S {release} --dry-run --verbose nvidia").stdout
+    assert f"modprobe -i {MODULE}" in shown
+    assert machine.apply(wanted).changed == ()
+    assert machine.apply(wanted, check=True).changed == ()
+
+    evidence = machine.read()
+    assert dkms.built(evidence) == (dkms.Built(MODULE, wanted.version, release, "installed", ""),)
+    files = driver_files.files(evidence)
+    assert (files.file, files.open_modules) == (wanted.version, True)
+    for name in ("gpu-package", "gpu-one-version", "gpu-held", "gpu-dkms", "gpu-boot-module"):
+        finding = judged(evidence, wanted, name)
+        assert (finding.status, finding.check) == ("pass", name), finding
+
+    machine.container.run(f"dkms uninstall -m {MODULE} -v {wanted.version} -k {release}")
+    finding = judged(machine.read(), wanted, "gpu-dkms")
+    assert (finding.status, finding.found) == ("fail", f"not for {release}")
+
+
+def test_debian_13s_module_does_not_build_and_the_compilers_line_says_why(containers: StartMany) -> None:
+    machine = Machine(containers(1, suite="trixie")[0])
+    release, wanted = machine.release, config("550.163.01")
+    (text,) = machine.apply(wanted, may_fail=True).failed[-1:]
+    log = f"/var/lib/dkms/{MODULE}/{wanted.version}/build/make.log"
+    lines = machine.container.run(f"cat {log}").stdout.splitlines()
+    said = next(line for line in lines if "nv-pci.c:237:" in line and " error: " in line)
+    assert "too few arguments to function 'pci_resize_resource'" in said
+    assert f"the module {wanted.version} was not built for kernel {release}: {said} ({log})" in text
+    assert "llmhw-nvidia.conf" not in machine.container.run("ls /etc/modprobe.d").stdout
+
+    evidence = machine.read()
+    assert [item.state for item in dkms.built(evidence)] == ["added"]
+    assert driver_files.files(evidence).file == ""
+    finding = judged(evidence, wanted, "gpu-dkms")
+    assert (finding.status, finding.found) == ("fail", f"not for {release}: {said}")
+    assert judged(evidence, wanted, "gpu-boot-module").status == "fail"
