@@ -126,23 +126,36 @@ PROOFS = {
             *(f"roles/{name}" for name in ("package_sources", "nvidia_driver", "cuda", "nccl", "initramfs")),
             "roles/host_modules",
             *(f"playbooks/{name}.yml" for name in ("gpu", "initramfs", "reboot", "rollback")),
-            "llmhw_provision/checks/gpu_*.py",
-            "llmhw_provision/probes/gpu_*.py",
+            *(
+                f"llmhw_provision/checks/gpu_{name}.py"
+                for name in ("before", "driver", "health", "links", "plan", "sources", "stack", "views")
+            ),
+            *(
+                f"llmhw_provision/probes/gpu_{name}.py"
+                for name in ("board", "burn", "copy", "packages", "runtime", "sources")
+            ),
             "tests/rehearsal/gpu",
             *_REHEARSAL,
         ),
     ),
     "gpu-packages": Proof(
-        tests=("tests/roles/test_package_sources.py", "tests/roles/test_cuda.py", "tests/roles/test_nccl.py"),
+        tests=tuple(
+            f"tests/roles/test_{name}.py"
+            for name in ("package_sources", "cuda", "nccl", "nvidia_driver", "gpu_repository")
+        ),
         covers=(
+            "roles/nvidia_driver",
             "roles/package_sources",
             "roles/cuda",
             "roles/nccl",
             *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions", "files")),
-            "roles/host_modules/module_utils/host_modules/way_out.py",
-            "roles/host_modules/library/deferred_packages.py",
+            *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("initramfs", "way_out")),
+            *(f"roles/host_modules/library/{name}.py" for name in ("deferred_packages", "initramfs_reason")),
             "playbooks/gpu.yml",
-            *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "repository", "signing")),
+            *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "elf", "fabric", "layout")),
+            *(f"tests/rehearsal/gpu/{name}.py" for name in ("repository", "signing")),
+            "tests/rehearsal/gpu/module",
+            "tests/rehearsal/gpu/tools",
             "tests/containers",
             "tests/roles/gpu_packages.py",
         ),

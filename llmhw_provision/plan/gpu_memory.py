@@ -122,7 +122,7 @@ def _host_notes(host: str, found: Estimate) -> tuple[Note, ...]:
     if limit and found.host_verdict == "fits":
         return ()
     if not limit:
-        why = f"{memory(found.host_bytes)} are needed; not judged: a virtual machine, this is a rehearsal"
+        why = f"{memory(found.host_bytes)} of host memory are needed; not judged: a virtual machine, a rehearsal"
         return (Note(host=host, rule="host memory", choice=why, source="the memory of the machine itself counts"),)
     return (
         Note(

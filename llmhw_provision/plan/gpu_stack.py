@@ -22,6 +22,7 @@ from llmhw_provision.site import Site, SoftwareChoices
 _SOURCES = ("driver", "cuda")  # names of the repositories that this product writes
 _TOOLKITS = ("cuda toolkit", "cuda toolkit beside")
 _DISTRIBUTION_HOME = "/usr"  # where Debian's nvidia-cuda-toolkit has bin/nvcc, include/cuda.h and the libraries
+_DISTRIBUTION_COMPILER = "/usr/bin/cuda-g++"  # in nvidia-cuda-toolkit-gcc: the newest that this nvcc takes
 _BESIDE = ("cuda-toolkit-*config-common", "libcudnn9-*")  # what toolkits and cuDNN share among themselves
 _WITH_DRIVER = ("cuda", "cuda-runtime-*")  # metapackages that bring a driver of their own choice
 
@@ -135,6 +136,7 @@ def _cuda(stack: Stack, software: SoftwareChoices) -> CudaConfig | None:
         default=stack.cuda,
         home=_DISTRIBUTION_HOME if own else "/usr/local/cuda",
         alternatives=not own,
+        compiler=_DISTRIBUTION_COMPILER if own else None,
         hold=(*names, *parts),
         keep=() if own else (*_WITH_DRIVER, *driver),
     )

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from llmhw_provision.documents import Record
 
 Folder = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$")]
+Program = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.+-]+)+$")]
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9A-F]{40}$")]
 Glob = Annotated[str, StringConstraints(pattern=r"^[a-z0-9*?\[\].+-]{1,80}$")]
@@ -57,6 +58,9 @@ class CudaConfig(Record):
     default: str = Field(description="version of the toolkit that programs find")
     home: Folder = Field(description="where programs find it: CUDA_HOME")
     alternatives: bool = Field(description="home is a link that update-alternatives keeps")
+    compiler: Program | None = Field(
+        default=None, description="C++ compiler that nvcc is told to call; else its choice"
+    )
     hold: tuple[Glob, ...] = Field(description="installed packages that are put on hold")
     keep: tuple[Glob, ...] = Field(description="packages that must neither come nor change with it: the driver's")
 

@@ -102,7 +102,9 @@ def _state(value: Any) -> str:
 
 def ping_facts(raw: bytes) -> dict[str, object]:
     """Whether the primary controller answers."""
-    found = re.findall(r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)[ \t]*$", "\n".join(plain_lines("scontrol", raw)), re.M)
+    found = re.findall(
+        r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)[ \t]*$", "\n".join(plain_lines("scontrol", raw)), re.M
+    )
     if not found:
         raise unreadable("scontrol ping", raw.decode("utf-8", "replace"))
     return {"up": found[0][2] == "UP", "controllers": {host: state for _, host, state in found}}

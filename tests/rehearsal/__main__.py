@@ -16,7 +16,8 @@ from tests.rehearsal.machine import Machine
 from tests.rehearsal.settings import cache_dir, load_env_file
 
 _PACKAGES = (
-    "ca-certificates", "dnsmasq-base", "e2fsprogs", "iptables", "libvirt-clients", "libvirt-daemon-system",
+    "ca-certificates", "dnsmasq-base", "e2fsprogs", "gpg", "gpg-agent", "gpgconf", "iptables", "libvirt-clients",
+    "libvirt-daemon-system",
     "mmdebstrap", "openssh-client", "qemu-system-x86", "qemu-utils", "systemd-container", "vagrant",
     "vagrant-libvirt",
 )  # fmt: skip

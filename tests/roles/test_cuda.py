@@ -106,6 +106,7 @@ def test_toolkits_side_by_side(sourced: Container) -> None:
     assert apply(sourced).changed == ()
 
 
+@pytest.mark.proof
 def test_what_would_move_a_driver_is_refused(sourced: Container) -> None:
     """aws-deep-learning-ami-ubuntu-dcv-desktop 11: bare cuda brings the newest driver."""
     sourced.run("apt-get update -q")
@@ -144,13 +145,14 @@ def test_the_distributions_real_compiler_builds_a_vector_add(container: Containe
         "sed -i 's/ main$/ main contrib non-free non-free-firmware/' /etc/apt/sources.list; apt-get update -q"
     )
     config = CudaConfig(
-        packages=("nvidia-cuda-toolkit",),
+        packages=("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc"),
         profiler=(),
         toolkits=(CudaToolkit(version="11.8", home="/usr"),),
         default="11.8",
         home="/usr",
         alternatives=False,
-        hold=("nvidia-cuda-toolkit",),
+        compiler="/usr/bin/cuda-g++",
+        hold=("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc"),
         keep=(),
     )
     done = apply(container, config, timeout=2400)

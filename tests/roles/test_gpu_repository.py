@@ -130,6 +130,7 @@ def test_faults_and_a_second_origin_are_what_they_are_called(elsewhere: Room) ->
         assert "Inst nvidia-open (580.178.04-1 Debian" in elsewhere.simulate("nvidia-open")
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("whole")
 def test_without_headers_everything_is_installed_but_no_module(room: Room) -> None:
     said = room.install(f"nvidia-driver-pinning-{A}", "libc6") + room.install("nvidia-open", "nvidia-fabricmanager")
@@ -154,6 +155,7 @@ def test_without_headers_everything_is_installed_but_no_module(room: Room) -> No
     assert left == {"nvidia-modprobe", "nvidia-persistenced"}  # asked for in any release, so apt lets them be
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("whole")
 def test_toolkits_lie_side_by_side(room: Room) -> None:
     room.install("cuda-toolkit-13-0", "cuda-toolkit-12-8")

@@ -57,7 +57,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]
     key.close()
 
 
-def test_library_settings_and_tests(container: Container, repository: Repository, tmp_path: Path) -> None:
+def test_check_apply_apply(container: Container, repository: Repository) -> None:
     with offered(container, repository) as uri:
         add_source(container, source(repository, uri))
         container.run("echo NCCL_DEBUG=INFO >/etc/nccl.conf")
@@ -81,7 +81,13 @@ def test_library_settings_and_tests(container: Container, repository: Repository
         assert "adapter 0000:1b:00.0 is no RDMA device here" in said
         assert container.run("cat /etc/nccl.conf").stdout == SETTINGS
 
-        # nccl-tests: said where no compiler is there, built where one is, built anew for another source
+
+@pytest.mark.proof
+def test_nccl_tests_are_built_where_a_compiler_is_there_and_anew_for_another_source(
+    container: Container, repository: Repository, tmp_path: Path
+) -> None:
+    with offered(container, repository) as uri:
+        add_source(container, source(repository, uri))
         source_file = archive(tmp_path / "tests.tar.gz", MAKEFILE)
         wanted = CONFIG.model_copy(update={"tests": NcclTests(archive=source_file, compute=("9.0",))})
         (said,) = apply(container, wanted, may_fail=True).failed

@@ -56,6 +56,7 @@ def test_check_apply_apply(container: Container, repository: Repository) -> None
         assert sorted(left.split()) == ["llmhw-driver.asc", "llmhw-driver.sources", "zz-llmhw-driver.pref"]
 
 
+@pytest.mark.proof
 def test_two_keys_for_one_archive_are_cured(container: Container, repository: Repository) -> None:
     """cuda-repo-management 4: an old list beside the one of the vendor's keyring package, and a line among others."""
     with offered(container, repository) as uri:
@@ -81,6 +82,7 @@ def test_two_keys_for_one_archive_are_cured(container: Container, repository: Re
         assert add_source(container, source(repository, uri)).changed == ()
 
 
+@pytest.mark.proof
 def test_what_another_key_has_signed_changes_nothing(
     container: Container, repository: Repository, tmp_path: Path
 ) -> None:

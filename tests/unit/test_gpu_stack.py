@@ -121,9 +121,10 @@ def test_toolkits_lie_side_by_side_and_never_bring_a_driver() -> None:
 def test_the_distributions_toolkit_has_the_distributions_version() -> None:
     wanted: dict[str, Any] = {"sources": {"cuda": "distribution"}, "environments": []}
     found = cuda(plan(**wanted))
-    assert found.packages == ("nvidia-cuda-toolkit",)
+    assert found.packages == ("nvidia-cuda-toolkit", "nvidia-cuda-toolkit-gcc")
     assert [(item.version, item.home) for item in found.toolkits] == [("11.8", "/usr")]
     assert (found.home, found.alternatives, found.keep, found.profiler) == ("/usr", False, (), ())
+    assert found.compiler == "/usr/bin/cuda-g++"
     assert nccl(plan(**wanted)).packages == ()
     assert "cuda 13.0: Debian 12's own toolkit is 11.8" in refusals(
         "h100-sxm", "debian12", software={**wanted, "cuda": "13.0"}
@@ -180,10 +181,14 @@ def test_files_that_software_names_must_be_there(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_a_toolkit() -> None:
-    unit, shell = cuda_render.files("/usr/local/cuda")
+    unit, shell = cuda_render.files("/usr/local/cuda", None)
     assert unit.path == "/etc/llmhw/cuda.env"
     assert "\nCUDA_HOME=/usr/local/cuda\nPATH=/usr/local/cuda/bin:/usr/local/sbin:" in unit.text
     assert "LD_LIBRARY_PATH" not in unit.text + shell.text
+    assert "NVCC" not in unit.text + shell.text
+    unit, shell = cuda_render.files("/usr", "/usr/bin/cuda-g++")
+    assert unit.text.endswith("\nNVCC_PREPEND_FLAGS=-ccbin=/usr/bin/cuda-g++\n")
+    assert shell.text.endswith("\nexport NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/cuda-g++\n")
     said = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 11.8, V11.8.89\n"
     assert cuda_render.release(said) == "11.8"
     assert cuda_render.release("nvcc fatal: no") == ""

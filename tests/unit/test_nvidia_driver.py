@@ -291,13 +291,13 @@ def package(name: str, version: str) -> packages.Installed:
 
 
 def test_a_set_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    root = str(tmp_path / "kept")
+    root = str(tmp_path / "cache/kept")
     source = tmp_path / "x.deb"
     source.write_bytes(b"deb")
     items = [package("libcuda1", f"{A}-1"), package("nvidia-open", f"1:{A}-1")]
     lacking = kept.keep(A, items, lambda item, _: str(source) if item.name == "libcuda1" else None, root)
     assert lacking == [f"nvidia-open 1:{A}-1"]
-    assert kept.sets(root) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["x.deb"], "no folder is left either"
     assert kept.keep(A, items, lambda *_: str(source), root) == []
     (found,) = kept.sets(root)
     assert (found.version, kept.damaged(found)) == (A, [])

@@ -207,3 +207,11 @@ def test_differences_are_named_by_host_and_path() -> None:
     lines = differences(plan(machine(*drives())), plan(machine(*drives(5))))
     assert any(line.startswith("    D5 is new") for line in lines)
     assert differences(plan(machine(*drives())), plan(machine(*drives()))) == ()
+
+
+def test_the_memory_of_a_rehearsal_is_told_and_not_judged() -> None:
+    little, load = 8 << 30, need(dataset={"size": "200 GB", "hot": "64 MiB"})
+    with pytest.raises(DoesNotFit, match=r"of host memory, of 8\.0 GiB"):
+        plan(machine(*drives(), memory=little), load=load)
+    told = plan(machine(*drives(), memory=little, virtualization="kvm"), load=load)
+    assert "of host memory are needed; not judged: a virtual machine, a rehearsal" in words(told)

@@ -50,7 +50,7 @@ def main() -> None:
         module.exit_json(changed=False, actions=[], releases={})
     target = next(item["home"] for item in config["toolkits"] if item["version"] == config["default"])
     links = [f"let {home} lead to {target}"] if config["alternatives"] and not _leads(home, target) else []
-    todo = differing(render.files(home))
+    todo = differing(render.files(home, config.get("compiler")))
     releases = {} if module.check_mode else _releases(module)
     if not module.check_mode:
         if links:

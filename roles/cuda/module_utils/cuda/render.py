@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 from ansible.module_utils.host_modules.files import HEAD, File
 
@@ -11,11 +12,16 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _RELEASE = re.compile(r"\brelease (\d+\.\d+)\b")
 
 
-def files(home: str) -> list[File]:
-    """For units (EnvironmentFile=, which expands nothing) and for people. LD_LIBRARY_PATH is left alone."""
+def files(home: str, compiler: Optional[str]) -> list[File]:  # noqa: UP045
+    """For units (EnvironmentFile=, which expands nothing) and for people. LD_LIBRARY_PATH is left alone.
+
+    `compiler` is what nvcc calls. Debian's probes whichever gcc it finds first, then calls another: it is told one.
+    """
+    told = f"NVCC_PREPEND_FLAGS=-ccbin={compiler}\n" if compiler else ""
     shell = f'export CUDA_HOME={home}\ncase ":$PATH:" in\n*:{home}/bin:*) ;;\n*) PATH="{home}/bin:$PATH" ;;\nesac\n'
+    shell += f"export {told}" if told else ""
     return [
-        File(ENVIRONMENT, f"{HEAD}CUDA_HOME={home}\nPATH={home}/bin:{_PATH}\n"),
+        File(ENVIRONMENT, f"{HEAD}CUDA_HOME={home}\nPATH={home}/bin:{_PATH}\n{told}"),
         File(PROFILE, HEAD + shell),
     ]
 

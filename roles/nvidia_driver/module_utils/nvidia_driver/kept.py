@@ -41,6 +41,7 @@ def keep(version: str, items: Sequence[Installed], fetch: Fetch, root: str = ROO
     """
     final, building = folder_of(version, root), folder_of(f".{version}", root)
     shutil.rmtree(building, ignore_errors=True)
+    made = _missing(building)
     os.makedirs(building, mode=0o755)
     records, lacking = [], []
     for item in items:
@@ -53,7 +54,7 @@ def keep(version: str, items: Sequence[Installed], fetch: Fetch, root: str = ROO
             shutil.copyfile(path, target)
         records.append({"name": item.name, "version": item.version, "file": file_name(item), "sha256": sha256(target)})
     if lacking:
-        shutil.rmtree(building)
+        shutil.rmtree(made)
         return lacking
     with open(os.path.join(building, MANIFEST), "w", encoding="utf-8") as stream:
         json.dump({"version": version, "packages": records}, stream, indent=2)
@@ -63,6 +64,13 @@ def keep(version: str, items: Sequence[Installed], fetch: Fetch, root: str = ROO
     shutil.rmtree(final, ignore_errors=True)
     os.rename(building, final)
     return []
+
+
+def _missing(path: str) -> str:
+    """The uppermost folder on the way to `path` that is not there yet."""
+    while not os.path.isdir(os.path.dirname(path)):
+        path = os.path.dirname(path)
+    return path
 
 
 def read(version: str, root: str = ROOT) -> Optional[Kept]:  # noqa: UP045
