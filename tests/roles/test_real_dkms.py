@@ -20,18 +20,19 @@ from tests.roles.checked import planned
 pytestmark = [pytest.mark.container, pytest.mark.proof]
 
 TOOLS = "linux-headers-amd64 dkms gcc g++ make pciutils kmod"
+HEADLESS = ("nvidia-open-kernel-dkms", "libcuda1", "nvidia-smi")
 MODULE = "nvidia-current-open"  # dkms' name, and the module file's
 
 
 def config(version: str, *names: str) -> NvidiaDriverConfig:
     """What the plan gives a Debian host with `sources.driver: distribution`, of these packages.
 
-    The module's alone is enough for a build: nvidia-driver brings X with it, a hundred packages.
+    Those of a headless machine are enough for a build: nvidia-driver brings X with it, a hundred packages.
     """
     return NvidiaDriverConfig(
         version=version,
         modules="open",
-        packages=tuple(DriverPackage(name=name, version=version) for name in names or ("nvidia-open-kernel-dkms",)),
+        packages=tuple(DriverPackage(name=name, version=version) for name in names or HEADLESS),
         needs=("dkms", "gcc", "g++", "make"),
         dkms=True,
         headers_prefix="linux-headers-",
@@ -50,7 +51,7 @@ class Machine:
         self.container = container
         sources = container.root / "etc/apt/sources.list"
         sources.write_text(sources.read_text().replace(" main\n", " main contrib non-free non-free-firmware\n"))
-        container.run(f"apt-get update && apt-get install -y --no-install-recommends {TOOLS}", timeout=1800)
+        container.run(f"apt-get update && INITRD=No apt-get install -y --no-install-recommends {TOOLS}", timeout=1800)
         self.release = container.run("ls /lib/modules").stdout.split()[-1]
         container.run(f"touch /boot/vmlinuz-{self.release} /lib/modules/{self.release}/modules.{{order,builtin}}")
 

@@ -241,9 +241,11 @@ def test_debians_own_packages_are_linked_into_place_by_triggers() -> None:
         f"nvidia-alternative {B}-1 triggers-pending",
         "glx-alternative-nvidia 1.2.2 triggers-pending",
         f"nvidia-open-kernel-dkms {B}-1 triggers-awaited",
+        "update-glx 1.2.2 triggers-pending",
         "initramfs-tools 0.142 triggers-pending",
     )
-    assert [step.target for step in settle.trigger_steps(found)] == ["glx-alternative-nvidia", "nvidia-alternative"]
+    targets = [step.target for step in settle.trigger_steps(found)]
+    assert targets == ["glx-alternative-nvidia", "nvidia-alternative", "update-glx"]
 
 
 def test_all_names_of_the_driver_are_pinned_and_left_alone() -> None:

@@ -37,6 +37,7 @@ from ansible.module_utils.nvidia_driver.settle import Step
 
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
 _REASON = "nvidia_driver"
+_ROUNDS = 6  # of triggers that set off others; Debian's take four
 
 
 def main() -> None:
@@ -109,12 +110,13 @@ def _link(module: AnsibleModule, host: Host) -> list[str]:
     """Runs the triggers that link the driver into place, and those that they set off; the initramfs' stay put off."""
     done: list[Step] = []
     todo = settle.trigger_steps(host.state()) if host.family == "debian" else []
-    while todo and not module.check_mode:
+    for _ in range(_ROUNDS if not module.check_mode else 0):
+        if not todo:
+            break
         _must(module, host, ["dpkg", "--no-triggers", "--triggers-only", *(step.target for step in todo)])
         done += todo
-        left = settle.trigger_steps(host.state())
-        todo = [step for step in left if step not in done]
-    return settle.sentences([*done, *todo])
+        todo = settle.trigger_steps(host.state())
+    return settle.sentences(list(dict.fromkeys([*done, *todo])))
 
 
 def _files(module: AnsibleModule, host: Host, state: State) -> list[str]:

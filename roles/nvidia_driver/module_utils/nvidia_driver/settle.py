@@ -13,6 +13,8 @@ from ansible.module_utils.nvidia_driver.host import Host, State, compiler_line
 
 PERSISTENCED, FABRIC_MANAGER = "nvidia-persistenced", "nvidia-fabricmanager"
 _UNITS = ("etc/systemd/system", "lib/systemd/system", "usr/lib/systemd/system")
+# Packages of Debian whose triggers set the alternatives under which module and libraries are found.
+_LINKERS = ("glx-alternative-", "update-glx")
 _LOGS = "var/lib/dkms/*/{version}"
 
 
@@ -84,7 +86,7 @@ def trigger_steps(state: State) -> list[Step]:
     names = [
         name
         for name, item in state.there.items()
-        if item.state == "triggers-pending" and (packages.driver_name(name) or name.startswith("glx-alternative-"))
+        if item.state == "triggers-pending" and (packages.driver_name(name) or name.startswith(_LINKERS))
     ]
     return [Step("trigger", name, f"link what {name} leads to into place") for name in sorted(names)]
 
