@@ -84,7 +84,11 @@ def test_debian_12s_module_is_built_and_read_as_built(containers: StartMany) -> 
     machine = Machine(containers(1, suite="bookworm")[0])
     release, wanted = machine.release, config("535.261.03")
     # the security archive has a newer driver, whose open module Debian has not: all of the older one must come
-    machine.apply(config("535.261.03", "nvidia-driver", "nvidia-open-kernel-dkms"), check=True)
+    foreseen = machine.apply(config("535.261.03", "nvidia-driver", "nvidia-open-kernel-dkms"), check=True)
+    (looked,) = foreseen.of("Look at packages, kernels and sources and refuse what cannot end well")
+    names = {entry.partition("=")[0] for entry in looked.result["install"]}
+    assert {"libgl1-nvidia-glvnd-glx", "firmware-nvidia-gsp", "nvidia-open-kernel-dkms"} <= names
+    assert "nvidia-kernel-dkms" not in names  # the closed modules, which would win over the open ones
 
     machine.apply(wanted)
     # the role alone, without the initramfs' that ends an apply: modprobe finds the file that Debian has renamed

@@ -14,7 +14,7 @@ import yaml
 from llmhw_provision.probes import gpu_packages
 from tests.unit import role_modules
 
-from ansible.module_utils.nvidia_driver import back, decide, dnf, kept, packages, render, settle  # isort: skip
+from ansible.module_utils.nvidia_driver import apt, back, decide, dnf, kept, packages, render, settle  # isort: skip
 from ansible.module_utils.nvidia_driver.host import Host, State, by_version, compiler_line, statuses  # isort: skip
 
 assert role_modules
@@ -120,6 +120,16 @@ def test_apts_answers_are_read() -> None:
         " *** 1-1 100\n        100 /var/lib/dpkg/status\n"
     )
     assert packages.origins(policy) == {"libcuda1": {"2-1": ["http://m/a", "http://m/b"], "1-1": []}}
+
+
+def test_modules_that_a_planned_package_provides_are_not_followed_to_the_other_flavour() -> None:
+    shown = "Package: nvidia-open-kernel-dkms\nProvides: nvidia-kernel-any, nvidia-open-kernel-1 (= 1)\n"
+    provided = packages.provides(shown)
+    assert provided == {"nvidia-kernel-any", "nvidia-open-kernel-1"}
+    groups = [["nvidia-kernel-dkms", "nvidia-kernel-1", "nvidia-open-kernel-1"]]
+    offers = {"nvidia-kernel-dkms": "1-1"}
+    assert apt._next(groups, {}, provided, offers) == set()
+    assert apt._next(groups, {}, set(), offers) == {"nvidia-kernel-dkms"}
 
 
 def test_refusals_of_the_machine() -> None:

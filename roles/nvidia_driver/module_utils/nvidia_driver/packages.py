@@ -144,6 +144,12 @@ def depends(text: str) -> list[list[str]]:
     return found
 
 
+def provides(text: str) -> set[str]:
+    """The names that the packages in an answer of apt-cache show stand for beside their own."""
+    fields = re.findall(r"^Provides: (.*)$", text, re.MULTILINE)
+    return {part.strip().partition(" ")[0] for field in fields for part in field.split(",")}
+
+
 def exact(version: str, versions: Mapping[str, Sequence[tuple[str, int]]], name: str) -> str:
     """The newest version of `name` that apt may install and that is the driver's `version`; empty without one."""
     there = versions.get(name, ())
