@@ -30,6 +30,7 @@ class Proof:
 
     tests: tuple[str, ...]
     covers: tuple[str, ...]
+    parallel: bool = False  # on all processors; for tests that share no machine
 
 
 _REHEARSAL = tuple(
@@ -51,8 +52,9 @@ _REHEARSAL = tuple(
 )
 PROOFS = {
     "probes": Proof(
-        tests=("tests/probes/test_fuzz_long.py",),
+        tests=tuple(f"tests/probes/test_{name}.py" for name in ("walks", "grown_outputs", "grown_answers")),
         covers=("llmhw_provision/probes", "tests/probes", "tests/unit/recorded"),
+        parallel=True,
     ),
     "base-roles": Proof(
         tests=(
@@ -267,7 +269,8 @@ def run(name: str, only: str | None) -> None:
 def _run(proof: Proof, part: str) -> dict[str, Any]:
     counts, began, covered = _Counts(), time.monotonic(), covered_hash(proof, part)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    pytest.main(["-m", "proof", "--durations=10", part], plugins=[counts])
+    workers = ["-n", "auto"] if proof.parallel else []
+    pytest.main(["-m", "proof", "--durations=10", *workers, part], plugins=[counts])
     return {
         "commit": commit.stdout.strip(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
