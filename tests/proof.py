@@ -143,7 +143,7 @@ PROOFS = {
     "gpu-packages": Proof(
         tests=tuple(
             f"tests/roles/test_{name}.py"
-            for name in ("package_sources", "cuda", "nccl", "nvidia_driver", "gpu_repository")
+            for name in ("package_sources", "cuda", "nccl", "nvidia_driver", "gpu_repository", "real_dkms")
         ),
         covers=(
             "roles/nvidia_driver",
@@ -153,6 +153,8 @@ PROOFS = {
             *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("apt_lists", "exact_versions", "files")),
             *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("initramfs", "way_out")),
             *(f"roles/host_modules/library/{name}.py" for name in ("deferred_packages", "initramfs_reason")),
+            *(f"llmhw_provision/probes/{name}.py" for name in ("dkms", "driver_files", "gpu_packages", "kernels")),
+            "llmhw_provision/checks/gpu_stack.py",
             "playbooks/gpu.yml",
             *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "elf", "fabric", "layout")),
             *(f"tests/rehearsal/gpu/{name}.py" for name in ("repository", "signing")),

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from llmhw_provision.evidence import Command, Evidence
 from llmhw_provision.probes.reading import output, sections, unreadable
 
+# Debian's own packages name the module's file by its flavour.
 _ASK = """echo "== loaded"; cat /sys/module/nvidia/version 2>/dev/null
-echo "== file"; modinfo -F version nvidia 2>/dev/null
-echo "== licence"; modinfo -F license nvidia 2>/dev/null
+for m in nvidia nvidia-current-open nvidia-current; do v=$(modinfo -F version $m 2>/dev/null) && break; done
+echo "== file"; echo "$v"
+echo "== licence"; modinfo -F license $m 2>/dev/null
 echo "== fabric-manager"; nv-fabricmanager --version 2>/dev/null
 echo "== packages"
 dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' 'libnvidia-compute*' libcuda1 \

@@ -30,7 +30,7 @@ _BLACK = re.compile(r'^Unattended-Upgrade::Package-Blacklist(?:::[^ ]*)? "(.*)";
 _DRIVER_LIKE = re.compile(r"^[0-9]{3}\.[0-9]{2,3}(\.[0-9]{2})?$")  # 580.95.05, 580.126.09; CUDA is 13.0.88, NCCL 2.30.7
 _DRIVER_NAMES = re.compile(
     r"^(lib)?nvidia-|^libcuda1|^libcudadebugger|^libnvcuvid|^libnvoptix|^libnvsdm|^libxnvctrl|^cuda-drivers|^kmod-nvidia"
-    r"|^firmware-nvidia|^xserver-xorg-video-nvidia"
+    r"|^firmware-nvidia|^xserver-xorg-video-nvidia|^lib(egl|gl1|gles|glx)-nvidia"
 )
 _APART = re.compile(r"^(nvidia-(persistenced|settings|modprobe|xconfig|driver-pinning.*)|libxnvctrl.*)$")
 

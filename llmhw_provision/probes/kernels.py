@@ -28,8 +28,10 @@ echo "== offered"; if command -v apt-cache >/dev/null
 then for n in $all; do apt-cache policy "linux-headers-$n" 2>/dev/null | grep -q 'Candidate: [^(]' && echo "$n"; done
 elif command -v dnf >/dev/null
 then for n in $all; do [ -n "$(dnf -q repoquery "kernel-devel-$n" 2>/dev/null)" ] && echo "$n"; done; fi
-echo "== modules"; for n in $all; do v=$(modinfo -k "$n" -F version nvidia 2>/dev/null) || continue
-echo "$n|$v|$(modinfo -k "$n" -F license nvidia 2>/dev/null)|$(modinfo -k "$n" -F signer nvidia 2>/dev/null)"; done
+echo "== modules"; for n in $all; do
+for m in nvidia nvidia-current-open nvidia-current; do v=$(modinfo -k "$n" -F version $m 2>/dev/null) && break; done
+[ -z "$v" ] || echo "$n|$v|$(modinfo -k "$n" -F license $m 2>/dev/null)|$(modinfo -k "$n" -F signer $m 2>/dev/null)"
+done
 echo "== metas"
 dpkg-query -W -f '${db:Status-Status} ${Package} ${Depends}\\n' 'linux-image-*' 'linux-headers-*' 2>/dev/null \
 | sed -n 's/^installed //p' | grep -E ' .*linux-(image|headers|modules)[a-z-]*-[0-9]+\\.[0-9]' | cut -d' ' -f1

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from llmhw_provision.probes import gpu_packages
 from tests.unit import role_modules
 
-from ansible.module_utils.nvidia_driver import back, decide, dnf, kept, packages, render, settle  # isort: skip
+from ansible.module_utils.nvidia_driver import apt, back, decide, dnf, kept, packages, render, settle  # isort: skip
 from ansible.module_utils.nvidia_driver.host import Host, State, by_version, compiler_line, statuses  # isort: skip
 
 assert role_modules
+ROLES = Path(__file__).resolve().parents[2] / "roles"
 A, B = "580.126.09", "580.159.03"
 K1, K2 = "6.1.0-49-amd64", "6.1.0-50-amd64"
 LINE = "nv-pci.c:237:12: error: too few arguments to function 'pci_resize_resource'"
@@ -114,6 +120,16 @@ def test_apts_answers_are_read() -> None:
         " *** 1-1 100\n        100 /var/lib/dpkg/status\n"
     )
     assert packages.origins(policy) == {"libcuda1": {"2-1": ["http://m/a", "http://m/b"], "1-1": []}}
+
+
+def test_modules_that_a_planned_package_provides_are_not_followed_to_the_other_flavour() -> None:
+    shown = "Package: nvidia-open-kernel-dkms\nProvides: nvidia-kernel-any, nvidia-open-kernel-1 (= 1)\n"
+    provided = packages.provides(shown)
+    assert provided == {"nvidia-kernel-any", "nvidia-open-kernel-1"}
+    groups = [["nvidia-kernel-dkms", "nvidia-kernel-1", "nvidia-open-kernel-1"]]
+    offers = {"nvidia-kernel-dkms": "1-1"}
+    assert apt._next(groups, {}, provided, offers) == set()
+    assert apt._next(groups, {}, set(), offers) == {"nvidia-kernel-dkms"}
 
 
 def test_refusals_of_the_machine() -> None:
@@ -219,6 +235,38 @@ def test_what_is_wrong_after_the_installation_is_named() -> None:
         "libnvidia-ml1 is not configured",
         "nvidia-fabricmanager is not installed",
     ]
+
+
+def test_debians_own_packages_name_the_module_by_its_flavour() -> None:
+    def run(words: Sequence[str]) -> tuple[int, str, str]:
+        found = words[:2] == ["modinfo", "-k"] and words[2:] == [K2, "-F", "version", "nvidia-current-open"]
+        return (0, f"{B}\n", "") if found else (1, "", "")
+
+    host = Host(run, "debian")
+    assert (host._built(K2), host._built(K1)) == (B, "")
+
+
+def test_debians_own_packages_are_linked_into_place_by_triggers() -> None:
+    found = state(
+        f"nvidia-alternative {B}-1 triggers-pending",
+        "glx-alternative-nvidia 1.2.2 triggers-pending",
+        f"nvidia-open-kernel-dkms {B}-1 triggers-awaited",
+        "update-glx 1.2.2 triggers-pending",
+        "initramfs-tools 0.142 triggers-pending",
+    )
+    targets = [step.target for step in settle.trigger_steps(found)]
+    assert targets == ["glx-alternative-nvidia", "nvidia-alternative", "update-glx"]
+
+
+def test_all_names_of_the_driver_are_pinned_and_left_alone() -> None:
+    pins = yaml.safe_load((ROLES / "nvidia_driver/vars/debian.yml").read_text())["__nvidia_driver_pins"]
+    patterns = re.findall(r'^  "(.*)";$', render.unattended(), re.MULTILINE)
+    for name in ("libgl1-nvidia-glvnd-glx", "libegl-nvidia0", "libgles-nvidia2", "libglx-nvidia0", "nvidia-egl-icd"):
+        item = packages.Installed(name, "amd64", "535.261.03-1")
+        assert packages.core({name: item}) == {name: "535.261.03"}
+        assert any(fnmatchcase(name, pin) for pin in pins)
+        assert any(re.match(pattern, name) for pattern in patterns)
+        assert gpu_packages.is_driver(name, item.version)
 
 
 def test_holds_are_what_is_not_held_yet() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 import sys
 from fnmatch import fnmatchcase
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from llmhw_provision.evidence import Evidence, Result
-from llmhw_provision.probes import dkms, gpu_packages, gpu_runtime, gpu_sources, kernels, nouveau
+from llmhw_provision.evidence import Command, Evidence, Result
+from llmhw_provision.probes import dkms, driver_files, gpu_packages, gpu_runtime, gpu_sources, kernels, nouveau
 from llmhw_provision.probes.reading import ProbeError
 
 PROGRAM = Path(nouveau.__file__).with_name("on_host") / "initramfs_member"
@@ -51,6 +52,27 @@ def test_the_kernel_that_boots_next_is_grubs_first_entry_unless_another_was_chos
     assert asked(f'set default="0"\n{entries}') == "6.1.0-9-amd64"
     assert asked(f'set default="saved"\n{entries}') == "6.1.0-10-amd64"
     assert asked("") == "6.1.0-10-amd64"
+
+
+def test_a_module_is_found_under_the_name_that_debian_gives_it(tmp_path: Path) -> None:
+    tool = tmp_path / "modinfo"
+    answers = "*version*) echo 535.261.03 ;; *license*) echo Dual MIT/GPL ;;"
+    tool.write_text(
+        f'#!/bin/sh\nfor last; do :; done; [ "$last" = nvidia-current-open ] || exit 1\ncase "$*" in {answers} esac\n'
+    )
+    tool.chmod(0o755)
+
+    def asked(command: Command) -> bytes:
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        return subprocess.run(command.argv, capture_output=True, check=True, env=path).stdout
+
+    files = driver_files.parse(asked(driver_files.COMMAND))
+    assert (files.file, files.open_modules) == ("535.261.03", True)
+    found = kernels.parse(asked(kernels.COMMAND))
+    assert found.modules[found.running] == kernels.Module("535.261.03", "Dual MIT/GPL", "")
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    assert kernels.parse(asked(kernels.COMMAND)).modules == {}
+    assert driver_files.parse(asked(driver_files.COMMAND)).file == ""
 
 
 def test_dkms_in_the_form_of_version_2_and_3() -> None:

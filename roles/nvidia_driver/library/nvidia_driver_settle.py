@@ -37,6 +37,7 @@ from ansible.module_utils.nvidia_driver.settle import Step
 
 _ENVIRONMENT = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
 _REASON = "nvidia_driver"
+_ROUNDS = 6  # of triggers that set off others; Debian's take four
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def main() -> None:
     if module.check_mode and module.params["coming"]:
         _foresee(module, state)
     _faults(module, settle.faults(state, module.params["config"], module.params["version"]))
-    actions = _build(module, host, state)
+    actions = [*_build(module, host, state), *_link(module, host)]
     state = host.state()
     actions += _files(module, host, state)
     actions += _hold(module, host, state)
@@ -103,6 +104,19 @@ def _build(module: AnsibleModule, host: Host, state: State) -> list[str]:
     if not module.check_mode:
         _faults(module, [why for step in todo for why in [settle.build(host, step.target, version)] if why])
     return settle.sentences(todo)
+
+
+def _link(module: AnsibleModule, host: Host) -> list[str]:
+    """Runs the triggers that link the driver into place, and those that they set off; the initramfs' stay put off."""
+    done: list[Step] = []
+    todo = settle.trigger_steps(host.state()) if host.family == "debian" else []
+    for _ in range(_ROUNDS if not module.check_mode else 0):
+        if not todo:
+            break
+        _must(module, host, ["dpkg", "--no-triggers", "--triggers-only", *(step.target for step in todo)])
+        done += todo
+        todo = settle.trigger_steps(host.state())
+    return settle.sentences(list(dict.fromkeys([*done, *todo])))
 
 
 def _files(module: AnsibleModule, host: Host, state: State) -> list[str]:

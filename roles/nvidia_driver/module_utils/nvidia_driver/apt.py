@@ -83,26 +83,34 @@ def _closure(
     version = config["version"]
     whole = {item["name"]: packages.exact(item["version"], offers, item["name"]) for item in config["packages"]}
     wanted = {name: text for name, text in whole.items() if text}
-    queue, groups = list(wanted), []
+    queue, groups, provided = list(wanted), [], set()
     while queue:
-        groups += packages.depends(
-            host.run(["apt-cache", *options, "show", *(f"{name}={wanted[name]}" for name in queue)])[1]
-        )
+        shown = host.run(["apt-cache", *options, "show", *(f"{name}={wanted[name]}" for name in queue)])[1]
+        groups += packages.depends(shown)
+        provided |= packages.provides(shown)
         names = {name for group in groups for name in group if packages.driver_name(name)}
         offers.update(_offers(host, sorted(names - offers.keys()), options))
-        queue = list(_next(groups, wanted, {name: packages.exact(version, offers, name) for name in names}))
+        at_version = {name: packages.exact(version, offers, name) for name in names}
+        queue = list(_next(groups, wanted, provided, at_version))
         wanted.update({name: packages.exact(version, offers, name) for name in queue})
     planned = {item["name"]: item["version"] for item in config["packages"]}
     return {name: text for name, text in wanted.items() if planned.get(name, version)}, sorted(wanted)
 
 
-def _next(groups: Sequence[Sequence[str]], wanted: Mapping[str, str], at_version: Mapping[str, str]) -> set[str]:
-    """What to follow next: what is asked for without an alternative; then, of one group, its first alternative."""
+def _next(
+    groups: Sequence[Sequence[str]], wanted: Mapping[str, str], provided: set[str], at_version: Mapping[str, str]
+) -> set[str]:
+    """What to follow next: what is asked for without an alternative; then, of one group, its first alternative.
+
+    A group of which a wanted package provides one is done: Debian's nvidia-driver takes the closed modules or, under
+    a name that the open ones provide, the open ones.
+    """
     open_ones = [group for group in groups if not any(name in wanted for name in group)]
     single = {group[0] for group in open_ones if len(group) == 1 and at_version.get(group[0])}
     if single:
         return single
-    several = ([name for name in group if at_version.get(name)] for group in open_ones if len(group) > 1)
+    choices = [group for group in open_ones if len(group) > 1 and not provided.intersection(group)]
+    several = ([name for name in group if at_version.get(name)] for group in choices)
     return {names[0] for names in [next((names for names in several if names), [])] if names}
 
 

@@ -12,6 +12,8 @@ from ansible.module_utils.nvidia_driver.packages import Installed
 
 Run = Callable[[Sequence[str]], "tuple[int, str, str]"]
 FOREIGN = ("nouveau", "nova_core", "nova_drm")
+# The module's file as Debian's own packages name it, one flavour each; modprobe's configuration leads there.
+MODULES = ("nvidia", "nvidia-current-open", "nvidia-current")
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _STATUS = re.compile(r"^([^/,\s]+)[/,]\s*([^,\s]+)(?:,\s*([^,\s]+),\s*([^:\s]+))?:\s*(\S+)")
 
@@ -89,8 +91,11 @@ class Host:
         return tuple(sorted(images, key=by_version))
 
     def _built(self, release: str) -> str:
-        rc, out, _ = self.run(["modinfo", "-k", release, "-F", "version", "nvidia"])
-        return out.strip() if rc == 0 else ""
+        for name in MODULES:
+            rc, out, _ = self.run(["modinfo", "-k", release, "-F", "version", name])
+            if rc == 0:
+                return out.strip()
+        return ""
 
     def _installer(self) -> str:
         paths = [self.path("usr/bin/nvidia-uninstall"), self.path("usr/bin/nvidia-installer")]

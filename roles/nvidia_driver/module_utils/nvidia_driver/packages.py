@@ -22,7 +22,7 @@ DEB_QUERY = (
 )
 RPM_QUERY = ("rpm", "-qa", "--queryformat", "%{NAME}\\t%{ARCH}\\t%{VERSION}-%{RELEASE}\\n")
 _NAME = re.compile(
-    r"^(nvidia-|libnvidia-|libcuda1?$|libcudadebugger|libnvcuvid|libnvoptix|libnvsdm|cuda-drivers|firmware-nvidia-"
+    r"^(nvidia-|libnvidia-|libcuda1?$|libcudadebugger|libnvcuvid|libnvoptix|libnvsdm|lib(egl|gl1|gles|glx)-nvidia|cuda-drivers|firmware-nvidia-"
     r"|kmod-nvidia|xserver-xorg-video-nvidia|libxnvctrl|xorg-x11-drv-nvidia)"
 )
 _APART = re.compile(r"^(nvidia-(persistenced|settings|modprobe|xconfig|driver-pinning.*)|libxnvctrl.*)$")
@@ -142,6 +142,12 @@ def depends(text: str) -> list[list[str]]:
             names = [part.strip().partition(" ")[0].partition(":")[0] for part in group.split("|")]
             found.append([name for name in names if name])
     return found
+
+
+def provides(text: str) -> set[str]:
+    """The names that the packages in an answer of apt-cache show stand for beside their own."""
+    fields = re.findall(r"^Provides: (.*)$", text, re.MULTILINE)
+    return {part.strip().partition(" ")[0] for field in fields for part in field.split(",")}
 
 
 def exact(version: str, versions: Mapping[str, Sequence[tuple[str, int]]], name: str) -> str:

@@ -16,7 +16,8 @@ _SHUT_OUT = ("nouveau", "nova_core", "nova_drm", "nvidiafb")
 # Patterns at the start of a package's name, as unattended-upgrades takes them: driver, what is built on it, kernels.
 _LEFT_ALONE = (
     *("nvidia-", "libnvidia-", "libcuda", "libnvcuvid", "libnvoptix", "libnvsdm", "libxnvctrl", "firmware-nvidia-"),
-    *("xserver-xorg-video-nvidia", "xorg-x11", "kmod-nvidia", "cuda-", "libcudnn", "libnccl", "nvlsm"),
+    *("libegl-nvidia", "libgl1-nvidia", "libgles-nvidia", "libglx-nvidia", "xserver-xorg-video-nvidia", "xorg-x11"),
+    *("kmod-nvidia", "cuda-", "libcudnn", "libnccl", "nvlsm"),
 )
 _KERNELS = ("linux-(image|headers|modules|generic)", "doca-", "mlnx-")
 _WAIT_S = 60

@@ -13,6 +13,8 @@ from ansible.module_utils.nvidia_driver.host import Host, State, compiler_line
 
 PERSISTENCED, FABRIC_MANAGER = "nvidia-persistenced", "nvidia-fabricmanager"
 _UNITS = ("etc/systemd/system", "lib/systemd/system", "usr/lib/systemd/system")
+# Packages of Debian whose triggers set the alternatives under which module and libraries are found.
+_LINKERS = ("glx-alternative-", "update-glx")
 _LOGS = "var/lib/dkms/*/{version}"
 
 
@@ -77,6 +79,16 @@ def unit_text(host: Host, name: str) -> str:
     """The text of a shipped unit, empty where there is none."""
     paths = (host.path(folder, f"{name}.service") for folder in _UNITS)
     return next((text for text in map(files.read, paths) if text), "")
+
+
+def trigger_steps(state: State) -> list[Step]:
+    """Triggers put off that link the driver into place: Debian's own packages name module and libraries by them."""
+    names = [
+        name
+        for name, item in state.there.items()
+        if item.state == "triggers-pending" and (packages.driver_name(name) or name.startswith(_LINKERS))
+    ]
+    return [Step("trigger", name, f"link what {name} leads to into place") for name in sorted(names)]
 
 
 def hold_steps(state: State, config: Mapping[str, Any]) -> list[Step]:
