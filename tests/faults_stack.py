@@ -7,20 +7,22 @@ from dataclasses import replace
 
 from llmhw_provision.plan.roles_driver import NvidiaDriverConfig
 from tests.assembled import Assembled
+from tests.assembled_before import (
+    blackwell_before,
+    cards_before,
+    pairs_before,
+    rocky_before,
+    switched_before,
+    workstation_before,
+)
 from tests.assembled_stack import (
     NEXT,
     RUNNING,
     URI,
     blackwell,
-    blackwell_before,
     cards,
-    cards_before,
-    pairs_before,
     rocky,
-    rocky_before,
     switched,
-    switched_before,
-    workstation_before,
 )
 from tests.fault import Fault
 

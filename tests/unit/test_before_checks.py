@@ -17,7 +17,8 @@ from llmhw_provision.checks.model import Finding
 from llmhw_provision.evidence import Evidence, Result
 from llmhw_provision.plan.roles_base import Firewall, Proxy, SiteBaseConfig
 from llmhw_provision.run.preflight import Preflight, allowed
-from tests.assembled_stack import URI, switched_before
+from tests.assembled_before import switched_before
+from tests.assembled_stack import URI
 from tests.unit.recordings import changed, host_plan, recorded, replaced, swapped, without
 
 ROOT = Path(__file__).resolve().parents[2]
