@@ -189,6 +189,13 @@ def test_chinese_has_every_word_of_english() -> None:
             assert not ours or re.search(r"[\u4e00-\u9fff]", ours)
 
 
+def test_checks_that_differ_in_english_differ_in_chinese() -> None:
+    english_of: dict[str, set[str]] = {}
+    for key, text in TEXTS.items():
+        english_of.setdefault(chinese.TEXTS[key].title, set()).add(text.title)
+    assert {title: names for title, names in english_of.items() if len(names) > 1} == {}
+
+
 def test_chinese_page_gives_cause_and_next_step_in_chinese() -> None:
     shown = " ".join(Page(render_html(REJECTED, "zh")).words)
     assert "阵列 scratch 成员齐全（按序列号）" in shown
