@@ -189,8 +189,7 @@ def measured(host: Host, what: str, work: Callable[[], int | None]) -> Spent:
     lines, packages = machine_logs.unpacked(dpkg)
     sshd = machine_logs.added(before.sshd, after.sshd)
     sessions, logins = machine_logs.sessions_and_logins(sshd, {before.own, after.own})
-    _say(f"{what}: {seconds:.1f} s")
-    return Spent(
+    spent = Spent(
         what=what,
         seconds=seconds,
         changes=changes,
@@ -202,6 +201,8 @@ def measured(host: Host, what: str, work: Callable[[], int | None]) -> Spent:
         sessions=sessions,
         logins=logins,
     )
+    _say(next(reversed(list(table([spent])))))
+    return spent
 
 
 def look(host: Host) -> Logs:
