@@ -201,7 +201,8 @@ def measured(host: Host, what: str, work: Callable[[], int | None]) -> Spent:
         sessions=sessions,
         logins=logins,
     )
-    _say(next(reversed(list(table([spent])))))
+    *_, row = table([spent])
+    _say(row)
     return spent
 
 
