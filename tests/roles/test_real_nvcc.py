@@ -14,7 +14,7 @@ from llmhw_provision.documents import check
 from llmhw_provision.evidence import read
 from llmhw_provision.plan.gpu_stack import plan_gpu
 from llmhw_provision.plan.model import RoleConfigs
-from llmhw_provision.plan.roles_gpu import CudaConfig
+from llmhw_provision.plan.roles_gpu import CudaConfig, CudaToolkit
 from llmhw_provision.probes import gpu_runtime
 from llmhw_provision.site import Site
 from tests.containers.container import Container
@@ -104,8 +104,8 @@ def test_a_vector_add_is_built_for_the_architecture_that_is_asked_for(compiler: 
     assert compiler.build(ADD, "-arch=sm_80 -c -o add.o") == (0, "")
     assert compiler.code("add.o") == {"sm_80"}
     said = compiler.container.run("/root/add", check=False)
-    # without a driver nothing runs it; that is what the runtime says of a libcuda.so.1 that is not there
-    assert (said.returncode, said.stdout) == (3, "CUDA driver version is insufficient for CUDA runtime version\n")
+    # the toolkit brings the distribution's libcuda1 with it; without a GPU and its module nothing runs
+    assert (said.returncode, said.stdout) == (3, "no CUDA-capable device is detected\n")
     assert apply(compiler.container, compiler.config).changed == ()
 
 
@@ -125,8 +125,8 @@ def test_a_program_or_a_host_compiler_that_it_does_not_take_fails_with_its_own_l
 def test_the_shipped_check_reads_it(compiler: Machine) -> None:
     finding = compiler.judged(compiler.config)
     assert (finding.status, finding.found) == ("pass", "/usr is 11.8, nvcc 11.8")
-    other = compiler.config.model_copy(update={"default": "12.8"})
-    finding = compiler.judged(other)
+    newer = (CudaToolkit(version="12.8", home="/usr"),)
+    finding = compiler.judged(compiler.config.model_copy(update={"toolkits": newer, "default": "12.8"}))
     assert (finding.status, finding.found) == ("fail", "nvcc 11.8")
     compiler.container.run("mv /usr/bin/nvcc /root/")
     finding = compiler.judged(compiler.config)
