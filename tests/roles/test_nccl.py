@@ -88,6 +88,7 @@ def test_nccl_tests_are_built_where_a_compiler_is_there_and_anew_for_another_sou
 ) -> None:
     with offered(container, repository) as uri:
         add_source(container, source(repository, uri))
+        apply(container)
         source_file = archive(tmp_path / "tests.tar.gz", MAKEFILE)
         wanted = CONFIG.model_copy(update={"tests": NcclTests(archive=source_file, compute=("9.0",))})
         (said,) = apply(container, wanted, may_fail=True).failed

@@ -116,19 +116,19 @@ def test_the_key_is_fetched_once_and_only_with_the_pinned_fingerprint(
     container: Container, repository: Repository
 ) -> None:
     with offered(container, repository) as uri:
-        fetched = {"key_file": None, "key_url": f"{uri}rehearsal.pub"}
+        fetched = {"key_file": None, "key_url": f"{uri}rehearsal.asc"}
         pinned = source(repository, uri, **fetched)
         before = container.run(STATE).stdout
         foreign = source(repository, uri, **fetched, fingerprints=("0" * 40,))
         (said,) = add_source(container, foreign, may_fail=True).failed
-        assert f"rehearsal.pub holds the key {repository.fingerprint}; planned is {'0' * 40}" in said
+        assert f"rehearsal.asc holds the key {repository.fingerprint}; planned is {'0' * 40}" in said
         lost = source(repository, uri, key_file=None, key_url=f"{uri}lost.pub")
         (said,) = add_source(container, lost, may_fail=True).failed
         assert f"cuda: the key {uri}lost.pub cannot be had: HTTP Error 404" in said
         assert container.run(STATE).stdout == before
         foreseen = add_source(container, pinned, check=True)
         assert actions(foreseen) == actions(add_source(container, pinned))
-        assert actions(foreseen)[0] == f"fetch the key {uri}rehearsal.pub"
+        assert actions(foreseen)[0] == f"fetch the key {uri}rehearsal.asc"
     assert add_source(container, pinned).changed == ()  # nobody answers any more
 
 
