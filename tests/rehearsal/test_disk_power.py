@@ -67,6 +67,7 @@ def test_a_boot_brings_it_all_back(play: Play, customer: str) -> None:
     machine.run("sudo sh -c 'echo kept > /proving/data; sync'")
     machine.power_cut()
     machine.start()
+    machine.run("systemctl is-system-running --wait", check=False)  # ssh answers before a slow drive is there
     assert machine.run("cat /proving/data").stdout == "kept\n"
     assert finished(play, customer) == []
 
