@@ -106,6 +106,7 @@ def test_an_array_of_another_host_gets_its_name_back(play: Play, machine: Machin
     assert "MD_NAME=elsewhere:scratch" in machine.run("sudo mdadm --detail --export /dev/md100").stdout
     machine.run("test ! -e /dev/md/scratch")
     assert actions(converge(play, SCRATCH, PROVING)) == ["give", "record"]
+    machine.run("sudo systemctl start llmhw-volume-watch")  # it may have looked while the array was away
     assert lasting(machine) == before
 
 
