@@ -18,6 +18,7 @@ from typing import Literal
 
 from llmhw_provision.connection import CONNECT_TIMEOUT_S, write_ssh_config
 from llmhw_provision.errors import MachineError
+from llmhw_provision.evidence_refusals import named, no_answer, refused, unreachable
 from llmhw_provision.site import Site
 
 log = logging.getLogger(__name__)
@@ -163,20 +164,13 @@ def read_here(host: str, commands: Sequence[Command]) -> Evidence:
     try:
         done = subprocess.run(["/bin/sh"], input=text, capture_output=True, timeout=limit_s(commands), check=False)
     except subprocess.TimeoutExpired:
-        raise _no_answer(host, limit_s(commands)) from None
+        raise no_answer(host, limit_s(commands)) from None
     except OSError as error:
         raise MachineError(f"{host}: /bin/sh cannot be started: {error.strerror}") from None
     try:
         return Evidence(host, "machine", parse_frames(done.stdout, commands), _now())
     except (ValueError, KeyError) as error:
-        raise _refused(host, "", done.returncode, done.stderr, str(error)) from None
-
-
-def _no_answer(where: str, seconds: int) -> MachineError:
-    return MachineError(
-        f"{where}: no answer within {seconds} s",
-        "a command may hang in the kernel (a dead drive or network file system): look at its console",
-    )
+        raise refused(host, "", done.returncode, done.stderr, str(error)) from None
 
 
 def read(
@@ -205,7 +199,7 @@ def read(
     try:
         results = parse_frames(out, commands)
     except (ValueError, KeyError) as error:
-        raise _refused(host, address, rc, err, str(error)) from None
+        raise refused(host, address, rc, err, str(error)) from None
     return Evidence(host, origin, results, _now())
 
 
@@ -233,57 +227,16 @@ def _through_testinfra(
     try:
         result = backend.run(line)
     except subprocess.TimeoutExpired:
-        raise _no_answer(_name(host, address), seconds) from None
+        raise no_answer(named(host, address), seconds) from None
     except RuntimeError as error:  # ssh itself failed: testinfra raises on 255
         failed = error.args[0] if error.args else None
-        raise _unreachable(host, address, ssh_config, getattr(failed, "stderr_bytes", b"")) from None
+        raise unreachable(host, address, ssh_config, getattr(failed, "stderr_bytes", b"")) from None
     except ValueError:  # safe-ssh found no frame: the login shell said something else
         raise MachineError(
-            f"{_name(host, address)}: the login shell did not run our script",
+            f"{named(host, address)}: the login shell did not run our script",
             "log in by hand and see what it prints; mktemp and base64 must exist and /tmp must be writable",
         ) from None
     return result.stdout_bytes, result.stderr_bytes, result.rc
-
-
-def _name(host: str, address: str) -> str:
-    return f"{host} ({address})" if address else host
-
-
-def _unreachable(host: str, address: str, ssh_config: Path, stderr: bytes) -> MachineError:
-    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    said, where = lines[-1] if lines else "ssh gave no reason", _name(host, address)
-    if any("IDENTIFICATION HAS CHANGED" in line for line in lines):
-        seen = next((line.rstrip(".") for line in lines if line.startswith("SHA256:")), "unknown")
-        return MachineError(
-            f"{where}: its host key is not the one accepted before; it now shows {seen}",
-            "if the machine was installed again, remove its line from known_hosts and run discover; "
-            "if not, someone may be between you and it",
-        )
-    hints = {
-        "Host key verification failed": "its key was never accepted: run discover, compare the fingerprint",
-        "Permission denied": "check user and identity_file in site.yaml; discover --ask-password lets the key in",
-        "timed out": "check the address, the cable and the firewall; is it switched on?",
-        "Connection refused": "no ssh server on that port; check port in site.yaml",
-        "Could not resolve": "check the address in site.yaml",
-    }
-    by_hand = f"try by hand: ssh -F {shlex.quote(str(ssh_config))} {host}"
-    hint = next((text for part, text in hints.items() if part in said), by_hand)
-    return MachineError(f"{where}: cannot be reached: {said}", hint)
-
-
-def _refused(host: str, address: str, rc: int, stderr: bytes, reason: str) -> MachineError:
-    said = stderr.decode("utf-8", "replace").strip().splitlines()
-    where = _name(host, address)
-    if any("incorrect password attempt" in line or "Sorry, try again" in line for line in said):
-        return MachineError(f"{where}: sudo does not accept that password", "run again with --ask-become-pass")
-    if any("sudo" in line for line in said):
-        return MachineError(
-            f"{where}: {said[-1]}",
-            "run with --ask-become-pass, let the user sudo without a password (NOPASSWD), or set user: root",
-        )
-    if rc == 97:
-        return MachineError(f"{where}: no temporary folder: {said[-1] if said else 'mktemp failed'}", "is / full?")
-    return MachineError(f"{where}: its answer cannot be read: {reason}" + (f" ({said[-1][:160]})" if said else ""))
 
 
 def read_site(

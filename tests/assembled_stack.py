@@ -1,4 +1,4 @@
-"""Machines on which apply installs the GPU software: what our own commands answer about it, before and after.
+"""Machines on which apply has installed the GPU software: what our own commands answer about it.
 
 The answers are written in the layout that the same commands gave on Debian (apt, dpkg, modinfo, systemd), and, where
 that knows no such thing (dkms, dnf, NVRM's line), in the tool's own words of public reports.
@@ -13,17 +13,16 @@ from llmhw_provision.expected import ExpectedGpus
 from llmhw_provision.plan.roles_driver import DriverPackage, NvidiaDriverConfig
 from llmhw_provision.plan.roles_gpu import CudaConfig, CudaToolkit, NcclConfig, PackageSourcesConfig, VendorSource
 from tests import gpu_texts
-from tests.assembled import H100, MATRIX, SWITCHED, Assembled, assembled, full_mesh, h100
+from tests.assembled import MATRIX, SWITCHED, Assembled, assembled, full_mesh, h100
 from tests.assembled_classes import bridged, desktop, pcie
 from tests.gpu_texts import Cards
-from tests.unit.recordings import recorded
 
 RUNNING, NEXT = "6.1.0-28-amd64", "6.1.0-31-amd64"
 VENDOR = "https://developer.download.nvidia.com/compute/cuda/repos/"
 URI = "https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/"
 EL = "https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/"
-_OURS = "written in the layout of our own commands"
-_LIBRARIES = (
+OURS = "written in the layout of our own commands"
+LIBRARIES = (
     "libcuda1",
     "libnvidia-ml1",
     "libnvidia-cfg1",
@@ -31,8 +30,8 @@ _LIBRARIES = (
     "nvidia-driver-cuda",
     "nvidia-kernel-open-dkms",
 )
-_CUDA = {"cuda-toolkit-13-0": "", "libcudnn9-cuda-13": "9.24.0.43"}
-_NCCL = {"libnccl2": "2.30.7-1+cuda13.0"}
+CUDA = {"cuda-toolkit-13-0": "", "libcudnn9-cuda-13": "9.24.0.43"}
+NCCL = {"libnccl2": "2.30.7-1+cuda13.0"}
 _BLACK = ("nvidia-", "libnvidia-", "libcuda", "libnvcuvid", "cuda-", "kmod-nvidia", "linux-(image|headers|modules)")
 
 
@@ -73,18 +72,18 @@ def planned(machine: Assembled, *, board: str = "none", rpm: bool = False) -> As
         replaces=(VENDOR,),
     )
     cuda = CudaConfig(
-        packages=tuple(f"{name}={version}" if version else name for name, version in _CUDA.items()),
+        packages=tuple(f"{name}={version}" if version else name for name, version in CUDA.items()),
         profiler=(),
         toolkits=(CudaToolkit(version="13.0", home="/usr/local/cuda-13.0"),),
         default="13.0",
         home="/usr/local/cuda",
         alternatives=True,
-        hold=(*_CUDA, "*-13-0"),
+        hold=(*CUDA, "*-13-0"),
         keep=(),
     )
     nccl = NcclConfig(
-        packages=tuple(f"{name}={version}" for name, version in _NCCL.items()),
-        hold=tuple(_NCCL),
+        packages=tuple(f"{name}={version}" for name, version in NCCL.items()),
+        hold=tuple(NCCL),
         settings="# Written by llmhw-provision\nNCCL_SOCKET_IFNAME=^lo,docker0\n",
         rails=(),
         cuda_home="/usr/local/cuda",
@@ -100,7 +99,8 @@ def planned(machine: Assembled, *, board: str = "none", rpm: bool = False) -> As
     return replace(machine, plan=machine.plan.model_copy(update={"roles": roles}))
 
 
-def _driver(machine: Assembled) -> NvidiaDriverConfig:
+def driver_of(machine: Assembled) -> NvidiaDriverConfig:
+    """What the plan says of the machine's driver."""
     config = machine.plan.roles.nvidia_driver
     assert config
     return config
@@ -108,13 +108,13 @@ def _driver(machine: Assembled) -> NvidiaDriverConfig:
 
 def package_list(machine: Assembled, *, rpm: bool = False) -> str:
     """The answer to our question for packages, all installed and held."""
-    config = _driver(machine)
-    own = dict.fromkeys(("nvidia-open", *_LIBRARIES, "nvidia-persistenced", "nvidia-modprobe"), config.version)
+    config = driver_of(machine)
+    own = dict.fromkeys(("nvidia-open", *LIBRARIES, "nvidia-persistenced", "nvidia-modprobe"), config.version)
     own |= {item.name: item.version or "2025.06.11" for item in config.packages}
-    versions = {name: f"{version}-1" for name, version in (own | {k: v or "13.0.2" for k, v in _CUDA.items()}).items()}
-    versions |= {"cuda-nvcc-13-0": "13.0.88-1", **_NCCL}
+    versions = {name: f"{version}-1" for name, version in (own | {k: v or "13.0.2" for k, v in CUDA.items()}).items()}
+    versions |= {"cuda-nvcc-13-0": "13.0.88-1", **NCCL}
     if rpm:
-        tags = {name: version if name in _NCCL else f"3:{version}.el9" for name, version in sorted(versions.items())}
+        tags = {name: version if name in NCCL else f"3:{version}.el9" for name, version in sorted(versions.items())}
         names = "".join(f"install installed {name} {version}\n" for name, version in tags.items())
         locks = "".join(f"{name}-{version if ':' in version else f'0:{version}'}.*\n" for name, version in tags.items())
         return f"== packages\n{names}== locked\n{locks}== unattended\n== end\n"
@@ -139,7 +139,7 @@ def kernel_list(version: str, *, rpm: bool = False) -> str:
 
 
 def _node_list(machine: Assembled) -> str:
-    config = _driver(machine)
+    config = driver_of(machine)
     nodes = "".join(f"nvidia{index}\n" for index in range(config.gpus)) + "nvidia-uvm\nnvidiactl\n"
     line = f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {config.version}  Release Build  (root@vm)"
     gpus = "".join(f"0000:{bus.lower()}\n" for bus in gpu_texts.BUSES[: config.gpus])
@@ -155,7 +155,7 @@ def _node_list(machine: Assembled) -> str:
 def stacked(machine: Assembled, title: str, *, board: str = "none", rpm: bool = False) -> Assembled:
     """The machine after apply and a reboot, with its GPU software whole."""
     machine = planned(replace(machine, title=title), board=board, rpm=rpm)
-    version = _driver(machine).version
+    version = driver_of(machine).version
     done = "".join(f"nvidia/{version}, {name}, x86_64: installed\n" for name in (RUNNING, NEXT))
     rivals = "nouveau\nnova_core\nnova_drm\nnvidiafb\n"
     lines = "".join(f"blacklist {name}\n" for name in rivals.split())
@@ -173,69 +173,8 @@ def stacked(machine: Assembled, title: str, *, board: str = "none", rpm: bool = 
         "NCCL_SOCKET_IFNAME=^lo,docker0\n== interfaces\nens6\nlo\n== adapters\nmlx5_0\nmlx5_3\n== end\n",
     }
     for key, text in texts.items():
-        machine = machine.answered(key, text, _OURS)
+        machine = machine.answered(key, text, OURS)
     return machine
-
-
-def fresh(machine: Assembled, title: str, *, board: str = "none", rpm: bool = False) -> Assembled:
-    """The machine before the first apply: its sources are those of the distribution and of NVIDIA."""
-    machine = planned(replace(machine, title=title), board=board, rpm=rpm)
-    before, config = recorded("before"), _driver(machine)
-    results = {**machine.evidence.results, **before.results}
-    machine = replace(machine, evidence=replace(machine.evidence, results=results, read_at=before.read_at))
-    wanted = {item.name: item.version or "2025.06.11" for item in config.packages}
-    wanted |= {name: version or "13.0.2" for name, version in _CUDA.items()}
-    offers = {name: f"{version}-1" for name, version in wanted.items()} | dict(_NCCL)
-    site = EL if rpm else URI
-    own = {need.partition(">=")[0]: "3.2.2-1" for need in config.needs}
-    table = "".join(_offer(name, version, site) for name, version in offers.items())
-    table += "".join(_offer(name, version, "http://deb.debian.org/debian") for name, version in own.items())
-    install = dict.fromkeys(_LIBRARIES, f"{config.version}-1") | offers
-    inst = "".join(f"Inst {name} ({version} NVIDIA CUDA:debian12 [amd64])\n" for name, version in install.items())
-    texts = {
-        "gpu-packages": "== packages\n== locked\n== unattended\n== end\n",
-        "kernels": kernel_list("", rpm=rpm),
-        "source-entries": _entry_list(rpm=rpm),
-        "gpu-offers": f"== offers\n{table}== end\n",
-        "gpu-solution": f"== simulated\nReading package lists...\n{inst}== size\nNeed to get 4,123 MB of archives.\n"
-        "After this operation, 6,812 MB of additional disk space will be used.\n== end\n",
-        "gpu-switches": f"== switches\n{config.board} 0000:83:00.0\n== end\n"
-        if config.board != "none"
-        else "== switches\n== end\n",
-        "driver-leftovers": "== files\n== end\n",
-        "signing-keys": "== keys\n== dkms\n== signing\n== end\n",
-        "gpu-bars": "".join(_bars(bus) for bus in gpu_texts.BUSES[: config.gpus]),
-        "df": "1B-blocks Avail Mounted on\n99000000000 60000000000 /\n",
-    }
-    for key, text in texts.items():
-        machine = machine.answered(key, text, _OURS)
-    return machine
-
-
-def _bars(bus: str) -> str:
-    rows = (
-        "0x00000000e0000000 0x00000000e0ffffff 0x0000000000040200",
-        "0x0000004000000000 0x000000bfffffffff 0x14220c",
-    )
-    return f"== 0000:{bus.lower()}\n" + "".join(f"{row}\n" for row in rows)
-
-
-def _offer(name: str, version: str, site: str) -> str:
-    return (
-        f"{name}:\n  Installed: (none)\n  Candidate: {version}\n  Version table:\n     {version} 500\n"
-        f"        500 {site}  Packages\n"
-    )
-
-
-def _entry_list(*, rpm: bool) -> str:
-    if rpm:
-        return f"== /etc/yum.repos.d/cuda.repo\n[cuda]\nname=cuda\nbaseurl={EL}\nenabled=1\n== end\n"
-    return (
-        "== /etc/apt/sources.list.d/debian.sources\nTypes: deb\nURIs: http://deb.debian.org/debian\n"
-        "Suites: bookworm bookworm-updates\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive.gpg\n"
-        f"== /etc/apt/sources.list.d/llmhw-cuda.sources\nTypes: deb\nURIs: {URI}\nSuites: /\n"
-        "Signed-By: /etc/apt/keyrings/llmhw-cuda.asc\n== end\n"
-    )
 
 
 _B200 = Cards("NVIDIA B200", "10de:2901", 8, 183359, 1000, 5, "590.48.01", links=18, link_gbs="53.125", fabric=True)
@@ -244,18 +183,16 @@ _BOARD: ExpectedGpus = SWITCHED.model_copy(
 )
 
 
-def _b200() -> Assembled:
+def b200() -> Assembled:
+    """8× B200 on an NVLink 5 board, without GPU software."""
     return assembled("8× B200", _B200, _BOARD).answered("nvidia-smi-topo", full_mesh("NV18"), MATRIX)
 
 
-def _hgx() -> Assembled:
-    return assembled("8× H100", H100, SWITCHED).answered("nvidia-smi-topo", full_mesh("NV18"), MATRIX)
-
-
-def _rocky(machine: Assembled) -> Assembled:
+def rocky_like(machine: Assembled) -> Assembled:
+    """The machine under Rocky 9."""
     text = 'ID="rocky"\nVERSION_ID="9.5"\nPRETTY_NAME="Rocky Linux 9.5 (Blue Onyx)"\n'
     plan = machine.plan.model_copy(update={"os": "Rocky Linux 9.5 (Blue Onyx)"})
-    return replace(machine, plan=plan).answered("os-release", text, _OURS)
+    return replace(machine, plan=plan).answered("os-release", text, OURS)
 
 
 @cache
@@ -267,7 +204,7 @@ def switched() -> Assembled:
 @cache
 def blackwell() -> Assembled:
     """8× B200: NVLink 5 switches, programmed by NVLSM."""
-    return stacked(_b200(), "8× B200, GPU software", board="nvlink5")
+    return stacked(b200(), "8× B200, GPU software", board="nvlink5")
 
 
 @cache
@@ -291,46 +228,7 @@ def pairs() -> Assembled:
 @cache
 def rocky() -> Assembled:
     """4× L40S under Rocky 9."""
-    return stacked(_rocky(pcie()), "4× L40S under EL 9, GPU software", rpm=True)
-
-
-@cache
-def switched_before() -> Assembled:
-    """8× H100 before the first apply."""
-    return fresh(_hgx(), "8× H100 before apply", board="nvswitch")
-
-
-@cache
-def blackwell_before() -> Assembled:
-    """8× B200 before the first apply."""
-    return fresh(_b200(), "8× B200 before apply", board="nvlink5").edited(
-        "gpu-bars", "0x000000bfffffffff", "0x0000007fffffffff"
-    )
-
-
-@cache
-def cards_before() -> Assembled:
-    """4× L40S before the first apply."""
-    return fresh(pcie(), "4× L40S before apply")
-
-
-@cache
-def workstation_before() -> Assembled:
-    """2× GeForce before the first apply."""
-    return fresh(desktop(), "2× GeForce before apply")
-
-
-@cache
-def pairs_before() -> Assembled:
-    """2× H100 NVL before the first apply."""
-    return fresh(bridged(), "2× H100 NVL before apply")
-
-
-@cache
-def rocky_before() -> Assembled:
-    """4× L40S under Rocky 9 before the first apply."""
-    return fresh(_rocky(pcie()), "4× L40S under EL 9 before apply", rpm=True)
+    return stacked(rocky_like(pcie()), "4× L40S under EL 9, GPU software", rpm=True)
 
 
 STACKED = (switched, blackwell, cards, workstation, pairs, rocky)
-FRESH = (switched_before, blackwell_before, cards_before, workstation_before, pairs_before, rocky_before)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from llmhw_provision.checks.model import Level
 from tests.assembled import Assembled, h100, sample
+from tests.assembled_stack import cards
 
 SMI_KEYS = (
     *("nvidia-smi-list", "nvidia-smi-version", "nvidia-smi-gpus", "nvidia-smi-q", "nvidia-smi-topo"),
@@ -49,6 +50,21 @@ def shown(
 ) -> Fault:
     """The fault that a sample shows: eight H100 with it as their answer to one command."""
     return Fault(what, origin, lambda: told(h100(), key, origin, rc=rc, edit=edit), caught, level)
+
+
+def edited(
+    what: str,
+    origin: str,
+    named: str,
+    words: str,
+    key: str,
+    pattern: str,
+    new: str,
+    build: Callable[[], Assembled] = cards,
+) -> Fault:
+    """The fault that an answer with `new` for `pattern` shows; `named` is a check and, after `/`, the variant."""
+    check, _, variant = named.partition("/")
+    return Fault(what, origin, lambda: build().edited(key, pattern, new), {check: (variant, words)})
 
 
 def silent(machine: Assembled, name: str, rc: int) -> Assembled:

@@ -10,14 +10,27 @@ from llmhw_provision.evidence import Evidence, Result
 from llmhw_provision.plan.model import HostPlan
 from tests.assembled import Assembled
 from tests.fault import Fault
+from tests.faults_before import BEFORE_FAULTS
+from tests.faults_cuda import CUDA_FAULTS
 from tests.faults_gpu import GPU_FAULTS
 from tests.faults_links import LINK_FAULTS
 from tests.faults_machine import MACHINE_FAULTS
+from tests.faults_modules import MODULE_FAULTS
 from tests.faults_services import SERVICE_FAULTS
 from tests.faults_stack import STACK_FAULTS
 from tests.faults_variants import VARIANTS
 
-FAULTS = (*GPU_FAULTS, *LINK_FAULTS, *MACHINE_FAULTS, *SERVICE_FAULTS, *STACK_FAULTS, *VARIANTS)
+FAULTS = (
+    *GPU_FAULTS,
+    *LINK_FAULTS,
+    *MACHINE_FAULTS,
+    *SERVICE_FAULTS,
+    *BEFORE_FAULTS,
+    *STACK_FAULTS,
+    *MODULE_FAULTS,
+    *CUDA_FAULTS,
+    *VARIANTS,
+)
 
 
 @dataclass(frozen=True)

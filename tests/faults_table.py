@@ -7,9 +7,10 @@ from pathlib import Path
 from llmhw_provision.checks import table
 from llmhw_provision.checks.model import Level
 from tests.assembled import Assembled
+from tests.assembled_before import FRESH
 from tests.assembled_classes import HEALTHY
 from tests.assembled_recorded import RECORDED
-from tests.assembled_stack import FRESH, STACKED
+from tests.assembled_stack import STACKED
 from tests.faults import FAULTS, Row, findings, judged
 from tests.faults_elsewhere import ELSEWHERE
 

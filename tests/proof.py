@@ -184,6 +184,7 @@ PROOFS = {
             "llmhw_provision/connection.py",
             "llmhw_provision/evidence.py",
             "llmhw_provision/evidence_file.py",
+            "llmhw_provision/evidence_refusals.py",
             "llmhw_provision/first_contact.py",
             "playbooks",
             "roles/site_base",

@@ -13,11 +13,10 @@ import yaml
 from pydantic import Field
 
 from llmhw_provision.catalogue.loader import Dated
+from llmhw_provision.catalogue.software_packages import Modules, PackageRule, Repository, SigningKey
 from llmhw_provision.documents import Record, check
 from llmhw_provision.workload import JobName
 
-Modules = Literal["open", "closed"]
-PackageOrigin = Literal["vendor", "distribution"]
 Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)*(\.post[0-9]+)?$")]
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
 
@@ -103,42 +102,6 @@ class Distro(Supported):
     architectures: dict[str, str]
     key: str
     refuses_keys: tuple[str, ...] = ()
-
-
-class SigningKey(Dated):
-    """A vendor's key for package repositories; `file` is its name beside the packages."""
-
-    fingerprint: Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
-    file: str
-
-
-class Repository(Dated):
-    """A package repository; `deb` and `rpm` name what sets it up."""
-
-    url: str
-    deb: str
-    rpm: str
-    slugs: tuple[str, ...] = ()
-    driver_names: tuple[str, ...] = Field(default=(), description="names that distributions' archives offer too")
-
-
-class PackageRule(Dated):
-    """Packages of one component from one kind of source; `from` and `below` are driver branches."""
-
-    component: str
-    origin: PackageOrigin
-    distros: tuple[str, ...]
-    modules: tuple[Modules, ...] = ("open", "closed")
-    since: int = Field(default=0, alias="from")
-    below: int = 10_000
-    names: tuple[str, ...]
-    lock: str = ""
-    stream: str = ""
-    needs: tuple[str, ...] = ()
-    modules_load: tuple[str, ...] = ()
-    replaces: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = Field(default=(), description="names that no other repository may give")
-    leaves: tuple[str, ...] = Field(default=(), description="names of this source that are taken from another")
 
 
 class Feature(Dated):

@@ -23,14 +23,14 @@ _BEFORE: dict[str, Words] = {
         "the GPUs' memory windows",
         usual=(
             "Resizable BAR is off in the firmware, or the card is in a mode for displays",
-            "turn Resizable BAR on; it costs speed between GPU and host, nothing else",
+            "turn Resizable BAR on; without it only copies between GPU and host are slower",
         ),
     ),
     **family(
         "gpu-flavour",
         "kernel modules that run these GPUs",
         usual=(
-            "the closed modules are planned: with them this card is found by nothing",
+            "the closed modules are planned, which do not run this card",
             "leave software.modules out of site.yaml and plan again",
         ),
         exchange=("packages of the closed modules are installed", "nothing: apply exchanges them"),
@@ -235,7 +235,10 @@ _SET: dict[str, Words] = {
             "it was started before the device files were there, and nobody started it again",
             "systemctl start nvidia-persistenced; run apply, whose drop-in waits for them",
         ),
-        disabled=("somebody disabled it: it will be missing after the next boot", "systemctl enable it, or run apply"),
+        disabled=(
+            "somebody disabled it: it will be missing after the next boot",
+            "systemctl enable nvidia-persistenced, or run apply",
+        ),
     ),
     **family(
         "gpu-subnet-manager",
@@ -246,7 +249,7 @@ _SET: dict[str, Words] = {
         ),
         modules=(
             "ib_umad is loaded by nobody for these functions",
-            "modprobe ib_umad mlx5_ib; run apply, which names them in /etc/modules-load.d",
+            "modprobe -a ib_umad mlx5_ib; run apply, which names them in /etc/modules-load.d",
         ),
     ),
     **family(
@@ -254,7 +257,7 @@ _SET: dict[str, Words] = {
         "the driver has every GPU",
         usual=(
             "device files were not made: nvidia-modprobe is missing, or nvidia-uvm was not loaded",
-            "nvidia-modprobe -c 0 -u; run apply",
+            "nvidia-modprobe -c NUMBER -u for the one that is missing; run apply",
         ),
         fewer=("the driver could not start on a GPU, or another driver holds it", "dmesg | grep NVRM; lspci -k"),
         switches=("the driver did not take the NVSwitches", "dmesg | grep nvswitch; power off and on"),

@@ -10,7 +10,8 @@ from typing import Any, get_args
 import click
 
 from llmhw_provision.catalogue.loader import Gpu, find
-from llmhw_provision.catalogue.software import Modules, Software, Supported, software
+from llmhw_provision.catalogue.software import Software, Supported, software
+from llmhw_provision.catalogue.software_packages import Modules
 from llmhw_provision.cli.plan import read_site
 from llmhw_provision.cli.versions_text import explained
 from llmhw_provision.documents import check

@@ -172,7 +172,7 @@ def _host(
     python = plan_environments(name, stack if works else None, site, storage.nvme_raid0)
     installs = stack if stack and installs_stack(machine, site) else None
     gpu = plan_gpu(name, installs, site)
-    driver = plan_driver(name, machine, installs, site) if installs else DriverPlan()
+    driver = plan_driver(name, machine, installs, site, gpu.along) if installs else DriverPlan()
     asked = (id(machine), host.expect, driver.config)
     expected, expected_notes = kind.expected.ask(asked, name, lambda: expected_of(host, machine, driver.config))
     arrays = any(volume.level != "single" for volume in storage.nvme_raid0.volumes)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from llmhw_provision.catalogue.loader import Dated, Gpu
-from llmhw_provision.catalogue.software import Distro, GpuArchitecture, Modules, PackageOrigin, PackageRule, Software
+from llmhw_provision.catalogue.software import Distro, GpuArchitecture, Software
+from llmhw_provision.catalogue.software_packages import Modules, PackageOrigin, PackageRule
 from llmhw_provision.errors import Problem
 from llmhw_provision.plan.stack import Choice, Package, PackageSource
 from llmhw_provision.site import SoftwareChoices

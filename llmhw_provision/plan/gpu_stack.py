@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from llmhw_provision.plan.cluster_model import HostNode
 from llmhw_provision.plan.fabric import nccl_text
 from llmhw_provision.plan.model import Note, RoleConfigs
+from llmhw_provision.plan.roles_driver import Along
 from llmhw_provision.plan.roles_gpu import (
     CudaConfig,
     CudaToolkit,
@@ -34,6 +35,7 @@ class GpuPlan:
     package_sources: PackageSourcesConfig | None = None
     cuda: CudaConfig | None = None
     nccl: NcclConfig | None = None
+    along: Along | None = None
     creates: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
@@ -49,7 +51,7 @@ def plan_gpu(host: str, stack: Stack | None, site: Site) -> GpuPlan:
     cuda = _cuda(stack, site.software)
     nccl = _nccl(stack, site, cuda) if cuda else None
     config = PackageSourcesConfig(sources=sources) if sources else None
-    plan = GpuPlan(config, cuda, nccl)
+    plan = GpuPlan(config, cuda, nccl, _along(cuda, nccl))
     return replace(plan, creates=tuple(_creates(plan)), notes=tuple(_notes(host, plan, stack, site.software)))
 
 
@@ -153,6 +155,14 @@ def _nccl(stack: Stack, site: Site, cuda: CudaConfig) -> NcclConfig:
         cuda_home=cuda.home,
         tests=NcclTests(archive=archive, compute=_compute(stack)) if archive and packages else None,
     )
+
+
+def _along(cuda: CudaConfig | None, nccl: NcclConfig | None) -> Along | None:
+    """What the driver's first installation takes along, so that a bare host sees one transaction."""
+    if cuda is None:
+        return None
+    packages = (*cuda.packages, *(nccl.packages if nccl else ()))
+    return Along(packages=packages, first_of=cuda.profiler, keep=_WITH_DRIVER)
 
 
 def _compute(stack: Stack) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from llmhw_provision.machine import Machine
 from llmhw_provision.plan.model import Note
-from llmhw_provision.plan.roles_driver import DriverPackage, NvidiaDriverConfig
+from llmhw_provision.plan.roles_driver import Along, DriverPackage, NvidiaDriverConfig
 from llmhw_provision.plan.stack import Choice, Stack
 from llmhw_provision.site import Site
 
@@ -25,8 +25,8 @@ class DriverPlan:
     notes: tuple[Note, ...] = ()
 
 
-def plan_driver(host: str, machine: Machine, stack: Stack, site: Site) -> DriverPlan:
-    """The driver of `stack` for a host whose GPU stack is planned."""
+def plan_driver(host: str, machine: Machine, stack: Stack, site: Site, along: Along | None = None) -> DriverPlan:
+    """The driver of `stack` for a host whose GPU stack is planned, with what comes along on a bare host."""
     from llmhw_provision.catalogue.software import software  # not at the top: most verbs need no matrix
 
     driver, choices = stack.driver, {item.topic: item for item in stack.choices}
@@ -46,6 +46,7 @@ def plan_driver(host: str, machine: Machine, stack: Stack, site: Site) -> Driver
         board=_board(stack, choices),
         modules_load=tuple(name for item in chosen for name in item.modules_load),
         gpus=sum(item.count for item in machine.gpus),
+        along=along,
         without_return=site.software.upgrade_without_return,
     )
     return DriverPlan(config, (_creates(config),), (_note(host, config),))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from llmhw_provision.catalogue.loader import Dated
-from llmhw_provision.catalogue.software import DriverBranch, Environment, GpuArchitecture, Modules, SeenVersion, ordered
+from llmhw_provision.catalogue.software import DriverBranch, Environment, GpuArchitecture, SeenVersion, ordered
+from llmhw_provision.catalogue.software_packages import Modules
 from llmhw_provision.plan.findings import Findings
 from llmhw_provision.plan.stack import Driver
 

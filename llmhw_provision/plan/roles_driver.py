@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from llmhw_provision.documents import Record
+from llmhw_provision.plan.roles_gpu import Glob, Package
 
 DriverVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]{3}\.[0-9]{2,3}(\.[0-9]{2})?$")]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]*$")]
@@ -21,6 +22,14 @@ class DriverPackage(Record):
     version: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z.+~:-]*$")] = Field(
         description="upstream's version, without the packager's revision; empty: any, which is then held"
     )
+
+
+class Along(Record):
+    """What other roles want on a host without a driver: apt brings all of it with the same command."""
+
+    packages: tuple[Package, ...] = Field(description="packages, as NAME or NAME=VERSION")
+    first_of: tuple[Package, ...] = Field(description="names of which the first that is offered is installed")
+    keep: tuple[Glob, ...] = Field(description="packages that must not come with them")
 
 
 class NvidiaDriverConfig(Record):
@@ -40,4 +49,7 @@ class NvidiaDriverConfig(Record):
     )
     modules_load: tuple[ModuleName, ...] = Field(description="kernel modules of the switches, loaded before nvidia")
     gpus: int = Field(ge=1, description="GPUs that the driver must see")
+    along: Along | None = Field(
+        default=None, description="what roles that follow want on a host without a driver; with apt only"
+    )
     without_return: bool = Field(description="consent to change the version although the old packages cannot be kept")

@@ -53,8 +53,8 @@ FABRIC: dict[str, Words] = {
     **family(
         "ib-gpu-direct",
         "网卡可以直接访问显存",
-        usual=("ib_core 来自发行版，不支持 peer client", "使用开放模块和 dma-buf，或安装 DOCA-OFED"),
-        flavour=("dma-buf 需要开放的内核模块", "把驱动模块换成开放模块"),
+        usual=("ib_core 来自发行版，不支持 peer client", "使用开源模块和 dma-buf，或安装 DOCA-OFED"),
+        flavour=("dma-buf 需要开源内核模块", "把驱动的模块换成开源模块"),
         rebuild=(
             "nvidia_peermem 是针对另一个 ib_core 编译的",
             "在安装 DOCA-OFED 之后重新编译驱动：dkms autoinstall，再执行 modprobe nvidia_peermem",
@@ -93,7 +93,7 @@ MACHINE: dict[str, Words] = {
         "硬盘和网卡的 PCIe 链路",
         slots=("插槽提供的带宽低于设备的能力", "若主板即如此设计则无需处理；否则换插槽"),
         usual=("插槽的代次较旧，或链路降级", "按手册核对插槽；重新插好"),
-        width=("有通道未训练成功：安装、线缆或背板", "重新插好；换插槽，看故障跟随哪一端"),
+        width=("有通道训练失败：未插紧、线缆或背板有问题", "重新插拔；换插槽，看故障跟随哪一端"),
     ),
     **family(
         "bmc-sensors",

@@ -29,7 +29,7 @@ SERVICES: dict[str, Words] = {
     **family(
         "dcgm-links",
         "DCGM 没有发现断开的 NVLink",
-        usual=("链路未训练成功或已失效；dcgmi diag 此时仍会通过", "查看 NVLink 和 fabric manager"),
+        usual=("链路未训练成功或已失效；dcgmi diag 此时仍会通过", "查看 NVLink 和 Fabric Manager"),
     ),
     **family(
         "slurm-node",
@@ -89,7 +89,7 @@ SERVICES: dict[str, Words] = {
         "{subject} 已启动完成",
         usual=("引擎失败，或仍在加载模型", "从最近一次启动起查看 journalctl -u 单元名"),
         nccl=("GPU 之间的 NCCL 失败", "检查显存互访、NVLink、ACS；NCCL_DEBUG=INFO 会指明步骤"),
-        fabric=("CUDA 报错 802：NVLink 网络未就绪", "查看 fabric manager；在其之后启动引擎"),
+        fabric=("CUDA 报错 802：NVLink 网络未就绪", "查看 Fabric Manager；在其之后启动引擎"),
         driver=("驱动对该 CUDA 过旧，或缺少另一个 CUDA 版本的库", "检查驱动和锁定文件"),
         memory=("显存已被占用，或不足以容纳模型和缓存", "执行 nvidia-smi；重新估算负载"),
         nvcc=("运行时需要编译内核，而没有 nvcc", "安装与 torch 的 CUDA 对应的工具包；设置 CUDA_HOME"),

@@ -16,7 +16,7 @@ THROUGHPUT: dict[str, Words] = {
             "GPU 之间无限等待：链路、途中的 ACS 或 IOMMU，或在不支持的卡上强制开启点对点访问",
             "用 NCCL_P2P_DISABLE=1 判断是否为点对点访问问题；查看 gpu-peers、gpu-topology 和主机调优",
         ),
-        fewer=("缺少一块 GPU，其余 GPU 的编号随之改变", "先查看 GPU 数量"),
+        fewer=("缺少一块 GPU，其余 GPU 的编号随之改变", "先处理 GPU 数量的问题"),
     ),
     **family(
         "bench-values",
@@ -39,11 +39,11 @@ THROUGHPUT: dict[str, Words] = {
         "{subject} 的速度",
         usual=(
             "链路断开或变慢，或数据绕行主机内存",
-            "查看 gpu-nvlink、gpu-topology、gpu-peers 和 fabric manager；NCCL_DEBUG=INFO 可显示所走路径",
+            "查看 gpu-nvlink、gpu-topology、gpu-peers 和 Fabric Manager；NCCL_DEBUG=INFO 可显示所走路径",
         ),
         ring=(
             "NVLS 未启用：这是环形算法的速度",
-            "查看 fabric manager 及其日志；/etc/nccl.conf 中 NCCL_NVLS_ENABLE 不得为 0",
+            "查看 Fabric Manager 及其日志；/etc/nccl.conf 中 NCCL_NVLS_ENABLE 不得为 0",
         ),
     ),
     **family(
@@ -55,7 +55,7 @@ THROUGHPUT: dict[str, Words] = {
         ),
         pairs=(
             "所列 GPU 之间的链路断开，或拷贝绕行主机内存",
-            "查看 gpu-nvlink、gpu-topology 和 gpu-peers；重新插好桥接器或 GPU",
+            "查看 gpu-nvlink、gpu-topology 和 gpu-peers；重新插拔桥接器或 GPU",
         ),
         memory=(
             "显存时钟降低，或当时有其他作业占用",
@@ -66,7 +66,7 @@ THROUGHPUT: dict[str, Words] = {
         "bench-products",
         "{subject} 的速度",
         usual=(
-            "GPU 时钟因温度、功率上限或主板而受限",
+            "GPU 时钟因温度、功耗上限或主板而受限",
             "与其他 GPU 比较时钟、功率和温度；查看 gpu-slowdown、gpu-power、gpu-temperature",
         ),
     ),

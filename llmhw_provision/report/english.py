@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LABELS: dict[str, str] = {
     "title": "Acceptance report",
+    "colon": ": ",
     "other-language": "中文",
     "mark": "REHEARSAL, not a measurement",
     "mark-why": "At least one host is a virtual machine or answers through stand-ins: it shows that the procedure "
@@ -29,6 +30,7 @@ LABELS: dict[str, str] = {
     "system": "System",
     "machine": "Machine",
     "result": "Result",
+    "checks": "Checks",
     "unreachable": "could not be read",
     "virtual": "rehearsal",
     "area-access": "Access",
@@ -52,6 +54,7 @@ LABELS: dict[str, str] = {
     "fail": "fail",
     "could-not-run": "could not run",
     "attention": "What needs attention",
+    "attention-text": "",
     "nothing": "Nothing: every check passed.",
     "found": "Found",
     "expected": "Expected",
@@ -66,6 +69,7 @@ LABELS: dict[str, str] = {
     "waivers": "Waivers",
     "waived-by": "accepted by",
     "statements": "What the plan says",
+    "statements-text": "",
     "whole-site": "whole site",
     "source": "Source",
     "all-checks": "All checks",

@@ -19,7 +19,7 @@ from llmhw_provision.checks.model import Finding
 from llmhw_provision.evidence import Command, Evidence, Result
 from llmhw_provision.plan.model import HostPlan
 from llmhw_provision.probes import gpu_sources, packages
-from tests.assembled_stack import cards_before
+from tests.assembled_before import cards_before
 from tests.rehearsal.gpu.repository import build
 from tests.rehearsal.gpu.signing import Key
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from llmhw_provision.checks import table
 from llmhw_provision.checks.gpu_views import planned
 from llmhw_provision.checks.throughput_request import request
 from llmhw_provision.evidence import Evidence, Result
@@ -132,3 +135,26 @@ def evidence(document: dict[str, Any] | None, host: HostPlan | None = None) -> E
     result = Result(0 if document is not None else 1, text, b"there is no result of a measurement", 1.0, ("sh",))
     found = Evidence((host or plan()).name, "machine", {KEY: result})
     return replace(found, read_at="2026-11-30T22:10:00Z")
+
+
+HOST = plan()
+
+
+def judged(document: dict[str, Any] | None, host: HostPlan = HOST) -> dict[str, tuple[str, str, str]]:
+    """Status, variant and what was found, by check and subject."""
+    said = evidence(document, host)
+    items = [item for item in table.items(host, "standard") if item.check.area == "throughput"]
+    found = [table.judge(item, said) for item in items]
+    return {f"{one.check} {one.subject}".strip(): (one.status, one.variant, one.found) for one in found}
+
+
+def changed(edit: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """The healthy document, edited."""
+    document = copy.deepcopy(healthy(HOST))
+    edit(document)
+    return document
+
+
+def setting(room: str, index: int, **values: Any) -> Callable[[dict[str, Any]], object]:
+    """The edit that sets values of one row."""
+    return lambda document: document[room][index].update(values)

@@ -1,49 +1,20 @@
-"""The checks before apply: pass on a machine that is ready, fail on one that is not, never pass unread.
-
-The ready machine is a reading of a VM with what a Debian 12 container answered to the commands of this level.
-"""
+"""The checks before apply: pass on a machine that is ready, fail on one that is not, never pass unread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import yaml
 
-from llmhw_provision.checks import hardware, package_state, table
+from llmhw_provision.checks import hardware, table
 from llmhw_provision.checks.model import Finding
 from llmhw_provision.evidence import Evidence, Result
-from llmhw_provision.plan.roles_base import Firewall, Proxy, SiteBaseConfig
 from llmhw_provision.run.preflight import Preflight, allowed
-from tests.assembled_stack import URI, switched_before
-from tests.unit.recordings import changed, host_plan, recorded, replaced, swapped, without
+from tests.assembled_before import switched_before
+from tests.unit.ready import READY, added, findings, said
+from tests.unit.recordings import changed, host_plan, replaced, swapped, without
 
-ROOT = Path(__file__).resolve().parents[2]
-READY = replace(
-    recorded("provisioned"),
-    results={**recorded("provisioned").results, **recorded("before").results},
-    read_at=recorded("before").read_at,
-)
 GPU = "== 0000:1b:00.0\n0x00000000{start} 0x00000000{start}fff 0x000000000014220c\n0x0 0x0 0x0\n"
-
-
-def findings(evidence: Evidence) -> dict[str, Finding]:
-    order = ("fail", "could-not-run", "warn", "pass")
-    found: dict[str, Finding] = {}
-    for item in table.judge_all(host_plan(), evidence, "before"):
-        if item.check not in found or order.index(item.status) < order.index(found[item.check].status):
-            found[item.check] = item
-    return found
-
-
-def said(key: str, text: str) -> Evidence:
-    return replaced(READY, key, replace(READY.results[key], stdout=text.encode()))
-
-
-def added(key: str, text: str) -> Evidence:
-    return changed(READY, key, lambda raw: raw + text.encode())
 
 
 def shifted(seconds: int) -> Callable[[bytes], bytes]:
@@ -215,25 +186,6 @@ def test_the_largest_image_decides_about_boot() -> None:
     assert "/boot has 143.1 MiB free, 152.6 MiB are needed" in findings(large)["host-room"].found
 
 
-def test_an_installation_of_the_driver_that_was_cut_off_is_finished_by_apply() -> None:
-    plan = switched_before().plan
-    item = next(item for item in table.items(plan, "before") if item.check.id == "package-states")
-    cut = table.judge(item, added("package-states", "iHR|libnvidia-ml1\niUR|nvidia-kernel-open-dkms\niFR|dkms\n"))
-    assert (cut.status, cut.variant) == ("warn", "waiting")
-    other = table.judge(item, added("package-states", "iHR|libnvidia-ml1\niHR|libcups2\n"))
-    assert (other.status, other.found) == ("fail", "left half-way: libcups2")
-
-
-def test_two_keys_of_a_source_that_apply_sets_up_are_a_warning() -> None:
-    plan = switched_before().plan
-    item = next(item for item in table.items(plan, "before") if item.check.id == "package-sources")
-    text = "bad sources Conflicting values set for option Signed-By regarding source {} /: /a.gpg != /b.asc\n"
-    ours = table.judge(item, said("package-sources", text.format(URI)))
-    assert (ours.status, ours.variant) == ("warn", "signed-by")
-    theirs = table.judge(item, said("package-sources", text.format("http://deb.example/debian")))
-    assert theirs.status == "fail"
-
-
 def test_the_installers_driver_is_no_matter_of_permission_where_apply_installs_one() -> None:
     plan = switched_before().plan
     item = next(item for item in table.items(plan, "before") if item.check.id == "use-image")
@@ -241,28 +193,6 @@ def test_the_installers_driver_is_no_matter_of_permission_where_apply_installs_o
     assert table.judge(item, there).status == "pass"
     alone = next(item for item in table.items(host_plan(), "before") if item.check.id == "use-image")
     assert table.judge(alone, there).status == "fail"
-
-
-def test_planned_packages_are_those_of_the_role() -> None:
-    text = (ROOT / "roles/nvme_raid0/vars/debian.yml").read_text(encoding="utf-8")
-    known = yaml.safe_load(text)["__nvme_raid0_packages"]
-    assert {f"mkfs.{name}": package for name, package in package_state.FILESYSTEMS.items()}.items() <= known.items()
-    assert package_state.planned(host_plan()) == (known["mdadm"], known["mkfs.xfs"])
-    plan = host_plan()
-    assert plan.roles.nvme_raid0
-    volume = plan.roles.nvme_raid0.volumes[0].model_copy(
-        update={"filesystem": "ext4", "mount_options": ("nofail", "prjquota")}
-    )
-    config = plan.roles.nvme_raid0.model_copy(update={"volumes": (volume,)})
-    plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"nvme_raid0": config})})
-    assert set(package_state.planned(plan)) == set(known.values()) - {"xfsprogs"}
-    base = SiteBaseConfig(
-        certificates=(), apt_mirrors=(), dnf_mirrors=(), mirrors_only=False, host_entries=(), time_servers=(),
-        packages=("vim",), users=(), firewall=Firewall(ports=(), sources=()),
-    )  # fmt: skip
-    of_site = plan.model_copy(update={"roles": plan.roles.model_copy(update={"site_base": base})})
-    assert package_state.planned(of_site)[-1] == "vim"
-    assert "vim" not in package_state.planned(of_site.model_copy(update={"os": "Rocky Linux 9.5"}))  # vim-enhanced
 
 
 def preflight(*found: Finding) -> Preflight:
@@ -291,26 +221,3 @@ def test_what_was_not_asked_stands_against_the_start() -> None:
     unread = findings(without(READY, "processes"))["use-people"]
     assert unread.status == "could-not-run"
     assert len(preflight(unread).refusals) == 1
-
-
-def test_sources_of_today_only_warn_where_apply_sets_a_proxy_or_mirrors() -> None:
-    base = SiteBaseConfig(
-        certificates=(),
-        apt_mirrors=(),
-        dnf_mirrors=(),
-        mirrors_only=False,
-        proxy=Proxy(url="http://proxy.example:3128", no_proxy=()),
-        host_entries=(),
-        time_servers=(),
-        packages=(),
-        users=(),
-        firewall=Firewall(ports=(), sources=()),
-    )
-    plan = host_plan()
-    plan = plan.model_copy(update={"roles": plan.roles.model_copy(update={"site_base": base})})
-    dead = added("package-sources", "bad http://m.example/InRelease Could not resolve 'm.example'\n")
-    lacking = swapped(dead, "package-candidates", "Candidate: 4.2-5", "Candidate: (none)")
-    found = {item.name: item for item in table.items(plan, "before")}
-    for name in ("package-sources", "package-candidate-mdadm"):
-        finding = table.judge(found[name], lacking)
-        assert (finding.status, finding.variant) == ("warn", "other-way")

@@ -12,9 +12,10 @@ import yaml
 from llmhw_provision.checks import cuda, gpu_before, gpu_sources, gpu_stack, hardware, table
 from llmhw_provision.checks.texts import TEXTS
 from tests.assembled import RAILS, Assembled, NoSample, h100
+from tests.assembled_before import FRESH, switched_before
 from tests.assembled_classes import HEALTHY, desktop, pcie
 from tests.assembled_recorded import RECORDED
-from tests.assembled_stack import FRESH, STACKED, switched, switched_before
+from tests.assembled_stack import STACKED, switched
 from tests.fault import Fault, in_block, in_row
 from tests.faults import FAULTS, findings, judged
 from tests.faults_elsewhere import ELSEWHERE

@@ -213,3 +213,11 @@ def test_what_would_have_no_effect_is_refused(software: dict[str, Any], says: st
     with pytest.raises(InputError) as caught:
         require_consistent(site(**software))
     assert [problem.message for problem in caught.value.problems] == [f"site.yaml: {says}"]
+
+
+def test_a_bare_host_gets_cuda_and_nccl_with_the_drivers_command() -> None:
+    found = plan()
+    assert found.along
+    assert found.along.packages == (*cuda(found).packages, *nccl(found).packages)
+    assert found.along.first_of == cuda(found).profiler
+    assert "cuda-runtime-*" in found.along.keep

@@ -25,7 +25,7 @@ LEVELS = (
     ),
     ("sizing",),
     ("claims", "plan"),
-    ("inventory", "launch", "evidence", "evidence_file", "evidence_archive"),
+    ("inventory", "launch", "evidence", "evidence_file", "evidence_archive", "evidence_refusals"),
     ("probes",),
     ("checks", "discover", "first_contact"),
     ("run", "report"),

@@ -68,6 +68,15 @@ def test_versions_lose_epoch_and_revision() -> None:
     assert [packages.upstream(text) for text in (f"{B}-1", f"3:{B}-0ubuntu0.24.04.1", "2.30")] == [B, B, "2.30"]
 
 
+def test_other_roles_packages_come_along_only_where_no_driver_is() -> None:
+    along = {"packages": ["cuda-toolkit-13-0", "libnccl2=2.30.7"], "first_of": ["nsight"], "keep": ["cuda"]}
+    nothing: dict[str, list[str]] = {"packages": [], "first_of": [], "keep": []}
+    bare = there("cuda-toolkit-12-9 12.9.1-1", f"nvidia-modprobe {A}-1")
+    assert decide.along(bare, config(along=along)) == along
+    assert decide.along(there(f"libcuda1 {B}-1"), config(along=along)) == nothing
+    assert decide.along(bare, config()) == decide.along(bare, config(along=None)) == nothing
+
+
 def test_the_set_is_what_carries_the_drivers_version() -> None:
     found = there(
         f"nvidia-open {B}-1",

@@ -189,6 +189,29 @@ def test_chinese_has_every_word_of_english() -> None:
             assert not ours or re.search(r"[\u4e00-\u9fff]", ours)
 
 
+def test_checks_that_differ_in_english_differ_in_chinese() -> None:
+    english_of: dict[str, set[str]] = {}
+    for key, text in TEXTS.items():
+        english_of.setdefault(chinese.TEXTS[key].title, set()).add(text.title)
+    assert {title: names for title, names in english_of.items() if len(names) > 1} == {}
+
+
+def test_chinese_has_its_own_colon() -> None:
+    text = render_html(REJECTED, "zh")
+    shown = [*Page(text).words, *re.findall(r'data-label="([^"]+)"', text)]
+    assert [word for word in shown if re.search(r"[\u4e00-\u9fff]:", word)] == []
+    assert 'data-label="实际："' in text
+
+
+def test_areas_of_a_host_are_counted_and_one_that_falls_short_is_marked() -> None:
+    text = render_html(REJECTED, "en")
+    mine = [finding.status for finding in REJECTED.findings if finding.area == "array"]
+    good = sum(status in ("pass", "warn") for status in mine)
+    assert good < len(mine)
+    assert f'<span class="area short"><span>Arrays</span> {good}/{len(mine)}</span>' in text
+    assert '<span class="area"><span>Host</span> 5/5</span>' in text
+
+
 def test_chinese_page_gives_cause_and_next_step_in_chinese() -> None:
     shown = " ".join(Page(render_html(REJECTED, "zh")).words)
     assert "阵列 scratch 成员齐全（按序列号）" in shown

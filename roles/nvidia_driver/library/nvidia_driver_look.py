@@ -24,6 +24,7 @@ author: llmhw-provision
 RETURN = """
 install: {description: entries NAME or NAME=VERSION to install, type: list, elements: str, returned: success}
 absent: {description: packages to remove with the same command, type: list, elements: str, returned: success}
+along: {description: what other roles get with the same command as packages first_of keep, type: dict, returned: success}
 old: {description: driver version that is left, empty if none is, type: str, returned: success}
 actions: {description: what will be done with packages, type: list, elements: str, returned: success}
 refusals: {description: the reasons not to act, type: list, elements: str, returned: failure}
@@ -69,6 +70,7 @@ def main() -> None:
         changed=False,
         install=list(transaction.install),
         absent=list(transaction.absent),
+        along=decide.along(state.there, config),
         old=old,
         actions=decide.steps(transaction, old, config["version"]),
     )

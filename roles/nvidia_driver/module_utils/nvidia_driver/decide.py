@@ -48,6 +48,15 @@ def others(there: Mapping[str, Installed], version: str) -> dict[str, str]:
     return {name: found for name, found in packages.core(there).items() if found != version}
 
 
+def along(there: Mapping[str, Installed], config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What roles that follow want as well: where no package of a driver is there, apt brings it with the same command.
+
+    Elsewhere they install by themselves, with their own knowledge of what they may move.
+    """
+    given = config.get("along") if not packages.core(there) else None
+    return {key: list(given[key]) if given else [] for key in ("packages", "first_of", "keep")}
+
+
 def old_pins(there: Mapping[str, Installed], config: Mapping[str, Any]) -> list[str]:
     """NVIDIA's packages of preferences for another version, which would argue with those of the planned one."""
     planned = {item["name"] for item in config["packages"]}
