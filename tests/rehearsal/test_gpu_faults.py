@@ -44,7 +44,7 @@ def test_fabric_manager_of_another_release(site: GpuSite, machine: Machine) -> N
     machine.run("sudo systemctl restart nvidia-fabricmanager", check=False)
     found = failed(site)
     assert OLD in found["gpu-one-version"]
-    assert NEW in found["gpu-one-version"]
+    assert f"nvidia-fabricmanager: {OLD}" in found["gpu-version"]
     assert "gpu-fabric" in found
     run("apply", site.folder, "--yes")
     run("verify", site.folder, "--level", "quick")
