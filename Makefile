@@ -79,6 +79,7 @@ golden: setup ## the committed inventories again; review them as a diff
 bench: box ## figures for docs/measurements
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.apply
+	$(BIN)/python -m benchmarks.gpu_apply
 	$(BIN)/python -m benchmarks.fleet
 	$(BIN)/python -m benchmarks.verify_fleet
 

@@ -27,7 +27,8 @@ echo "== end\""""
 # Asked with preferences like those that the roles set before they install: packages of one release bind each other, and
 # apt would take each by itself in the newest version on offer. The folder is temporary; of the host's own preferences
 # all are read but those of the driver's version of today, which the roles replace, as they do the vendor's pinning
-# package.
+# package. What is installed of another release is named as well, as the roles name it: where half of a set was changed
+# by hand, apt refuses everything else.
 _DRIVER_NAMES = (
     *(
         "cuda-drivers*",
@@ -40,13 +41,21 @@ _DRIVER_NAMES = (
     ),
     *("libnvsdm*", "libxnvctrl*", "nvidia-*", "xserver-xorg-video-nvidia*"),
 )
-_SIMULATE = """p=$1; shift
+_SIMULATE = """p=$1; d=$2; shift 2
 if command -v apt-get >/dev/null; then t=$(mktemp -d) || exit 97; trap 'rm -rf "$t"' EXIT; mkdir "$t/parts"
 { cat /etc/apt/preferences 2>/dev/null; echo; echo "$p"; } >"$t/first"
 for f in /etc/apt/preferences.d/*; do case ${f##*/} in llmhw-nvidia-driver|nvidia-driver-pin) ;; *)
 [ -f "$f" ] && cp "$f" "$t/parts";; esac; done; chmod -R a+rX "$t"
 for old in $(dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'nvidia-driver-pinning-*' 2>/dev/null \
 | sed -n 's/^installed //p'); do case " $* " in *" $old "*|*" $old="*) ;; *) set -- "$@" "$old-";; esac; done
+for n in $(dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' NAMES 2>/dev/null \
+| grep -vE '^installed (nvidia-(persistenced|settings|modprobe|xconfig|driver-pinning)|libxnvctrl)' \
+| grep -vE " ([0-9]+:)?$d(-[^-]*)?$" \
+| sed -nE 's/^installed ([^ ]*) ([0-9]+:)?[3-9][0-9]{2}\\.[0-9]{2,3}(\\.[0-9]{2})?(-[^-]*)?$/\\1/p')
+do case " $* " in *" $n "*|*" $n="*) continue;; esac
+if apt-cache madison "$n" 2>/dev/null | grep -qE "\\| ([0-9]+:)?$d-"; then set -- "$@" "$n=$d*"
+else set -- "$@" "$n-"; fi
+done
 o="-q -o Dir::Etc::Preferences=$t/first -o Dir::Etc::PreferencesParts=$t/parts -o Debug::NoLocking=1"
 o="$o --ignore-hold --allow-change-held-packages --allow-downgrades"
 echo "== simulated"; apt-get -s $o install -- "$@" 2>&1
@@ -54,7 +63,9 @@ echo "== size"; apt-get --assume-no $o install -- "$@" 2>/dev/null \
 | grep -E '^ *(Need to get|After this operation|Download size|Space needed)'
 else echo "== simulated"; dnf -q --assumeno install "$@" 2>&1; echo "== size"; fi
 echo "== end\""""
+_SIMULATE = _SIMULATE.replace("NAMES", " ".join(f"'{name}'" for name in _DRIVER_NAMES))
 _INSTALL = re.compile(r"^Inst (?P<name>\S+) (?:\[\S+\] )?\((?P<version>\S+) ")
+_UNMET = re.compile(r"^ \S+ : (?:Pre)?(?:Depends|Breaks|Conflicts): ")
 _RPM = re.compile(r"^ (?P<name>[\w.+-]+) +(?:x86_64|aarch64|noarch) +(?P<version>[\w.:+~^-]+) +\S+ +")
 # apt 2: "Need to get 0 B/4,123 MB of archives.", "After this operation, 6,812 MB of additional disk space".
 _SIZE = re.compile(
@@ -107,7 +118,7 @@ def solution_command(packages: dict[str, str], family: str, driver: str) -> Comm
     text = "\n".join(
         f"Package: {name}\nPin: version {version}*\nPin-Priority: 1001\n" for name, version in pins.items()
     )
-    return Command("gpu-solution", ("sh", "-c", _SIMULATE, "sh", text, *names), 180)
+    return Command("gpu-solution", ("sh", "-c", _SIMULATE, "sh", text, driver, *names), 180)
 
 
 def entries(evidence: Evidence) -> tuple[Entry, ...]:
@@ -215,6 +226,9 @@ def parse_solution(raw: bytes) -> Solution:
     )
     if refusal:
         told = refusal.facts(text)
+        said = [line.strip() for line in found["simulated"] if _UNMET.match(line)]
+        if told["error"] == "unmet" and said:
+            return Solution({}, f"unmet dependencies: {' '.join(said[0].split())}", None, None)
         return Solution({}, f"{str(told['error']).replace('_', ' ')} {told.get('what') or ''}".strip(), None, None)
     matches = [_INSTALL.match(line) or _RPM.match(line) for line in found["simulated"]]
     sizes: dict[str, int] = {}

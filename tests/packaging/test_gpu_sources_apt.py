@@ -36,7 +36,7 @@ class Apt:
         self.root = root
         for name in ("sources.list.d", "preferences.d", "apt.conf.d", "trusted.gpg.d"):
             (root / "etc/apt" / name).mkdir(parents=True)
-        for name in ("cache/apt/archives/partial", "lib/dpkg", "lib/apt/lists/partial"):
+        for name in ("cache/apt/archives/partial", "lib/dpkg/info", "lib/dpkg/updates", "lib/apt/lists/partial"):
             (root / "var" / name).mkdir(parents=True)
         shutil.copy("/var/lib/dpkg/status", root / "var/lib/dpkg/status")
         for path in Path("/var/lib/apt/lists").glob("*_dists_*"):
@@ -45,7 +45,8 @@ class Apt:
             shutil.copy(path, root / "etc/apt/sources.list.d")
         text = f'Dir "{root}";\nDir::State::status "{root}/var/lib/dpkg/status";\nAPT::Sandbox::User "root";\n'
         (root / "apt.conf").write_text(text)
-        self.environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "APT_CONFIG": str(root / "apt.conf")}
+        own = {"APT_CONFIG": str(root / "apt.conf"), "DPKG_ADMINDIR": str(root / "var/lib/dpkg")}
+        self.environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", **own}
 
     def entry(self, name: str, uri: str, key: Path) -> Path:
         path = self.root / f"etc/apt/sources.list.d/{name}"
@@ -56,6 +57,14 @@ class Apt:
         only = ("-o", f"Dir::Etc::sourcelist={source}", "-o", "Dir::Etc::sourceparts=/dev/null")
         command = ("apt-get", "update", *only, "-o", "APT::Get::List-Cleanup=0")
         subprocess.run(command, env=self.environment, check=True, capture_output=True)
+
+    def installed(self, name: str, version: str) -> str:
+        """An entry of dpkg's status, with what the repository's package of that version depends on."""
+        show = ("apt-cache", "show", f"{name}={version}")
+        done = subprocess.run(show, env=self.environment, capture_output=True, text=True, check=False)
+        needs = "".join(f"{line}\n" for line in done.stdout.splitlines() if line.startswith("Depends: "))
+        head = f"Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nMaintainer: x\nDescription: x\n"
+        return f"{head}Version: {version}\n{needs}\n"
 
     def asked(self, command: Command) -> Evidence:
         done = subprocess.run(command.argv, env=self.environment, capture_output=True, check=False)
@@ -101,6 +110,22 @@ def test_an_older_release_is_solved_as_the_role_would_install_it(apt: Apt) -> No
     assert len(versions) > 4
     assert found.fill_bytes
     assert found.fetch_bytes
+
+
+@pytest.mark.parametrize("left", ["580.126.09-1", "470.256.02-1"])
+def test_half_a_set_of_another_release_is_put_right(apt: Apt, left: str) -> None:
+    """illinois-scicomp/machine-shop-maintenance#70: dpkg was forced, and apt refuses everything but this."""
+    there = solved(apt, PLANNED).packages | dict.fromkeys(("libcuda1", "libnvidia-ml1", "libnvidia-gone1"), left)
+    status = apt.root / "var/lib/dpkg/status"
+    before = status.read_text()
+    rows = [apt.installed(name, version) for name, version in there.items() if f"Package: {name}\n" not in before]
+    status.write_text(before.rstrip("\n") + "\n\n" + "".join(rows))
+    try:
+        found = solved(apt, PLANNED)
+    finally:
+        status.write_text(before)
+    assert found.error == ""
+    assert {found.packages["libcuda1"], found.packages["libnvidia-ml1"]} == {"580.159.03-1"}
 
 
 def test_libraries_beside_it_are_solved_in_their_planned_versions(apt: Apt) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.machine_logs import transactions
 from tests.rehearsal.gpu.site import GpuSite, gpu_site
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.site import HOST, run
@@ -50,6 +51,15 @@ def test_check_alters_nothing_and_lists_what_apply_changes(site: GpuSite, machin
     listed = apply(site.folder, "--check", "--diff")
     assert state(machine) ^ before == set()
     assert changed(apply(site.folder, "--yes")) == changed(listed)
+
+
+def test_driver_cuda_and_nccl_came_in_one_transaction(site: GpuSite, machine: Machine) -> None:
+    planned = json.loads((site.folder / "plan.json").read_text())["profiles"][0]["roles"]
+    asked = [item["name"] for item in planned["nvidia_driver"]["packages"]]
+    asked += [item.partition("=")[0] for item in (*planned["cuda"]["packages"], *planned["nccl"]["packages"])]
+    log = machine.run("sudo cat /var/log/apt/history.log").stdout
+    (all_of_it,) = (item for item in transactions(log) if set(asked) & item.packages.keys())
+    assert set(asked) <= all_of_it.packages.keys()
 
 
 def test_second_apply_and_second_check_change_nothing(site: GpuSite) -> None:
