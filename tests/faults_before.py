@@ -235,9 +235,9 @@ BEFORE_FAULTS = (
         "B012",
         lambda: cards_before().answered(
             "gpu-solution",
-            "== simulated\nThe following packages have unmet dependencies:\n nvidia-open : Depends: libcuda1 (= 595.80-1)"
-            " but 610.43.02-1 is to be installed\nE: Unable to correct problems, you have held broken packages.\n"
-            "== size\n== end\n",
+            "== simulated\nThe following packages have unmet dependencies:\n"
+            " nvidia-open : Depends: libcuda1 (= 595.80-1) but 610.43.02-1 is to be installed\n"
+            "E: Unable to correct problems, you have held broken packages.\n== size\n== end\n",
             _OURS,
         ),
         {"gpu-solution": ("refused", "unmet dependencies: nvidia-open : Depends: libcuda1 (= 595.80-1) but")},

@@ -143,7 +143,10 @@ PROOFS = {
     "gpu-packages": Proof(
         tests=tuple(
             f"tests/roles/test_{name}.py"
-            for name in ("package_sources", "cuda", "nccl", "nvidia_driver", "gpu_repository", "real_dkms")
+            for name in (
+                *("package_sources", "cuda", "nccl", "nvidia_driver", "nvidia_driver_killed", "gpu_repository"),
+                *("real_dkms", "real_nvcc"),
+            )
         ),
         covers=(
             "roles/nvidia_driver",
@@ -154,14 +157,15 @@ PROOFS = {
             *(f"roles/host_modules/module_utils/host_modules/{n}.py" for n in ("initramfs", "way_out")),
             *(f"roles/host_modules/library/{name}.py" for name in ("deferred_packages", "initramfs_reason")),
             *(f"llmhw_provision/probes/{name}.py" for name in ("dkms", "driver_files", "gpu_packages", "kernels")),
-            "llmhw_provision/checks/gpu_stack.py",
+            "llmhw_provision/probes/gpu_runtime.py",
+            *(f"llmhw_provision/checks/{name}.py" for name in ("cuda", "gpu_stack")),
             "playbooks/gpu.yml",
             *(f"tests/rehearsal/gpu/{name}.py" for name in ("cuda", "deb", "driver", "elf", "fabric", "layout")),
             *(f"tests/rehearsal/gpu/{name}.py" for name in ("repository", "signing")),
             "tests/rehearsal/gpu/module",
             "tests/rehearsal/gpu/tools",
             "tests/containers",
-            "tests/roles/gpu_packages.py",
+            *(f"tests/roles/{name}.py" for name in ("checked", "driver_machine", "gpu_packages")),
         ),
     ),
     "bench": Proof(

@@ -7,5 +7,14 @@ from tests.containers.plugin import (
     module_container,
     pytest_itemcollected,
 )
+from tests.roles.driver_machine import machine, machine_of_module
 
-__all__ = ["container", "container_lab", "containers", "module_container", "pytest_itemcollected"]
+__all__ = [
+    "container",
+    "container_lab",
+    "containers",
+    "machine",
+    "machine_of_module",
+    "module_container",
+    "pytest_itemcollected",
+]

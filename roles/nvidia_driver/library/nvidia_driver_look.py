@@ -24,7 +24,7 @@ author: llmhw-provision
 RETURN = """
 install: {description: entries NAME or NAME=VERSION to install, type: list, elements: str, returned: success}
 absent: {description: packages to remove with the same command, type: list, elements: str, returned: success}
-along: {description: what other roles get with the same command as packages first_of keep, type: dict, returned: success}
+along: {description: what other roles get with it; packages, first_of and keep, type: dict, returned: success}
 old: {description: driver version that is left, empty if none is, type: str, returned: success}
 actions: {description: what will be done with packages, type: list, elements: str, returned: success}
 refusals: {description: the reasons not to act, type: list, elements: str, returned: failure}
