@@ -44,8 +44,23 @@ def test_fabric_manager_of_another_release(site: GpuSite, machine: Machine) -> N
     machine.run("sudo systemctl restart nvidia-fabricmanager", check=False)
     found = failed(site)
     assert OLD in found["gpu-one-version"]
-    assert NEW in found["gpu-one-version"]
+    assert f"nvidia-fabricmanager: {OLD}" in found["gpu-version"]
     assert "gpu-fabric" in found
+    run("apply", site.folder, "--yes")
+    run("verify", site.folder, "--level", "quick")
+
+
+def test_half_of_the_libraries_of_another_release(site: GpuSite, machine: Machine) -> None:
+    """illinois-scicomp/machine-shop-maintenance#70: a reboot does not help, the next apply does."""
+    half = "libcuda1 libnvidia-ml1"
+    names = " ".join(f"{name}={OLD}-1" for name in half.split())
+    machine.run(f"mkdir -p /tmp/half && cd /tmp/half && rm -f *.deb && apt-get download {names}")
+    machine.run("sudo dpkg --force-all --install /tmp/half/*.deb", timeout=900)
+    said = machine.run("nvidia-smi 2>&1", check=False).stdout
+    assert "Driver/library version mismatch" in said
+    found = failed(site)
+    assert OLD in found["gpu-one-version"]
+    assert "mismatch" in found["gpu-answers"]
     run("apply", site.folder, "--yes")
     run("verify", site.folder, "--level", "quick")
 

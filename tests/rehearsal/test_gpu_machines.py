@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,17 +20,23 @@ VERSION = "580.159.03"
 
 @dataclass(frozen=True)
 class Board:
-    """A product, its GPUs as the driver names them, and what programs its switches."""
+    """A product, its GPUs as the driver names them, what programs its switches, and what breaks it by hand."""
 
     product: str
     gpus: int
     daemons: tuple[str, ...]
+    breaks: str
+    check: str
+    says: str
 
 
+# NVIDIA/gpu-operator#610 and spectrocloud/CanvOS#700
+_FOR_NOTHING = f"sudo apt-get install -y nvidia-fabricmanager={VERSION}-1; sudo systemctl start nvidia-fabricmanager"
+_NO_UMAD = "sudo systemctl stop nvidia-fabricmanager; sudo rmmod ib_umad; sudo systemctl start nvidia-fabricmanager"
 BOARDS = (
-    Board("GA660M", 4, ()),
-    Board("A330", 1, ()),
-    Board("B200-HGX", 8, ("nvlsm", "nv-fabricmanage")),
+    Board("GA660M", 4, (), _FOR_NOTHING, "gpu-manager", "nothing to do"),
+    Board("A330", 1, (), _FOR_NOTHING, "gpu-manager", "nothing to do"),
+    Board("B200-HGX", 8, ("nvlsm", "nv-fabricmanage"), _NO_UMAD, "gpu-subnet-manager", "not loaded: ib_umad"),
 )
 
 
@@ -58,3 +65,11 @@ def test_life(life: tuple[Board, Machine, GpuSite]) -> None:
     daemons = tuple(name for name in ("nvlsm", "nv-fabricmanage") if name in running)
     assert daemons == board.daemons
     run("verify", site.folder, "--level", "quick")
+
+
+def test_broken_by_hand(life: tuple[Board, Machine, GpuSite]) -> None:
+    board, machine, site = life
+    machine.run(board.breaks, check=False, timeout=900)
+    report = json.loads(run("verify", site.folder, "--level", "quick", "--json", expect=3).stdout)
+    found = {item["check"]: item["found"] for item in report["findings"] if item["status"] == "fail"}
+    assert board.says in found[board.check]
