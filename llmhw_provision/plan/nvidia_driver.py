@@ -14,6 +14,7 @@ from llmhw_provision.site import Site
 _HEADERS = {"deb": "linux-headers-", "rpm": "kernel-devel-"}
 _TOPICS = ("driver", "fabric manager", "nvlink 5 switches")
 _PINNING = "nvidia-driver-pinning-"
+_ASKED = ("pciutils",)  # lspci, which verify asks for links and for what holds the GPUs; a small image lacks it
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def plan_driver(host: str, machine: Machine, stack: Stack, site: Site, along: Al
         version=driver.version,
         modules=driver.modules,
         packages=tuple(_packages(chosen)),
-        needs=tuple(name for name in needs if not name.startswith(headers)),
+        needs=(*(name for name in needs if not name.startswith(headers)), *_ASKED),
         dkms=any(name.startswith("dkms") for name in needs),
         headers_prefix=headers,
         stream=choices["driver"].stream,

@@ -39,7 +39,7 @@ def test_driver_and_fabric_manager_have_one_version() -> None:
     ]
     assert (config.board, config.gpus, config.modules_load) == ("nvswitch", 8, ())
     assert (config.needs, config.dkms, config.headers_prefix) == (
-        ("dkms", "gcc", "g++", "make"),
+        ("dkms", "gcc", "g++", "make", "pciutils"),
         True,
         "linux-headers-",
     )
@@ -60,13 +60,13 @@ def test_no_fabric_manager_without_nvswitch() -> None:
 def test_el_has_a_stream_and_other_headers() -> None:
     config = planned(distro="el9")
     assert (config.stream, config.headers_prefix) == ("nvidia-driver:580-open", "kernel-devel-")
-    assert config.needs == ("dkms>=3.1.8", "gcc-c++", "make")
+    assert config.needs == ("dkms>=3.1.8", "gcc-c++", "make", "pciutils")
     assert not [name for name in names(config) if "pinning" in name]
 
 
 def test_prebuilt_modules_need_no_dkms() -> None:
     config = planned("h100-pcie", "ubuntu2404", software={"sources": {"driver": "distribution"}})
-    assert (config.dkms, config.needs) == (False, ())
+    assert (config.dkms, config.needs) == (False, ("pciutils",))
     assert "nvidia-headless-580-server-open=580.173.02" in names(config)
 
 
