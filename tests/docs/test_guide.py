@@ -46,6 +46,14 @@ def test_make_targets_in_the_readme_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
+@pytest.mark.parametrize(("mark", "room"), [("container", "tests/roles"), ("vm", "tests/rehearsal")])
+def test_make_test_looks_in_the_one_room_that_has_the_mark(mark: str, room: str) -> None:
+    assert f'-m "{mark} and not proof" {room}\n' in (ROOT / "Makefile").read_text(encoding="utf-8")
+    marked = re.compile(rf"^pytestmark = .*\bmark\.{mark}\b|^ *@pytest\.mark\.{mark}\b", re.MULTILINE)
+    having = [path for path in (ROOT / "tests").rglob("test_*.py") if marked.search(path.read_text(encoding="utf-8"))]
+    assert {path.parent for path in having} == {ROOT / room}
+
+
 def test_readme_site_is_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from llmhw_provision.cli import entry
 
