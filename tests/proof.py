@@ -1,8 +1,9 @@
 """Long proofs: `python -m tests.proof run NAME` writes docs/proofs/NAME.json, `status` says what is proven today.
 
-A proof has parts, its test modules. The record names for each the commit, the date, the hash of the files it covers,
-the counts and the minutes. A part whose files have changed since is stale and never counts as a pass; a run repeats
-only the parts that are not proven, so a proof that was cut off is taken up where it was.
+A proof has parts: its test modules, or the tests of one parameter there (FILE::PARAMETER). The record names for each
+the commit, the date, the hash of the files it covers, the counts and the minutes. A part whose files have changed since
+is stale and never counts as a pass; a run repeats only the parts that are not proven, so a proof that was cut off is
+taken up where it was.
 """
 
 from __future__ import annotations
@@ -123,7 +124,13 @@ PROOFS = {
         ),
     ),
     "gpu": Proof(
-        tests=tuple(f"tests/rehearsal/test_gpu_{name}.py" for name in ("upgrade", "faults", "machines")),
+        tests=tuple(
+            f"tests/rehearsal/test_gpu_{name}"
+            for name in (
+                *("upgrade.py", "faults.py"),
+                *("machines.py::GA660M", "machines.py::A330", "machines.py::B200-HGX"),
+            )
+        ),
         covers=(
             *(f"roles/{name}" for name in ("package_sources", "nvidia_driver", "cuda", "nccl", "initramfs")),
             "roles/host_modules",
@@ -216,7 +223,7 @@ class _Counts:
 
 def covered_hash(proof: Proof, part: str) -> str:
     """SHA-256 over names and contents of the files that `part` of the proof covers, as far as git knows them."""
-    names = ("git", "ls-files", "-z", *proof.covers, part)
+    names = ("git", "ls-files", "-z", *proof.covers, part.partition("::")[0])
     listed = subprocess.run(names, cwd=ROOT, capture_output=True, check=True)
     digest = hashlib.sha256()
     for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
@@ -275,7 +282,9 @@ def _run(proof: Proof, part: str) -> dict[str, Any]:
     counts, began, covered = _Counts(), time.monotonic(), covered_hash(proof, part)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     workers = ["-n", "auto"] if proof.parallel else []
-    pytest.main(["-m", "proof", "--durations=10", *workers, part], plugins=[counts])
+    path, _, parameter = part.partition("::")
+    chosen = ["-k", f"[{parameter}]"] if parameter else []
+    pytest.main(["-m", "proof", "--durations=10", *workers, *chosen, path], plugins=[counts])
     return {
         "commit": commit.stdout.strip(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
