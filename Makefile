@@ -51,10 +51,10 @@ wheel: setup ## the wheel in empty environments; locks and environments with rea
 	$(BIN)/pytest tests/packaging
 
 containers: box ## roles in Debian containers
-	$(BIN)/pytest -m "container and not proof" tests/roles
+	$(BIN)/pytest --no-skip -m "container and not proof" tests/roles
 
 vm: box ## one life of the rehearsal machine
-	$(BIN)/pytest -m "vm and not proof" tests/rehearsal
+	$(BIN)/pytest --no-skip -m "vm and not proof" tests/rehearsal
 
 proofs: setup ## which long proofs hold for the files as they are
 	$(BIN)/python -m tests.proof status

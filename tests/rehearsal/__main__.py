@@ -15,11 +15,10 @@ from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.settings import cache_dir, load_env_file
 
-_PACKAGES = (
-    "ca-certificates", "dnsmasq-base", "e2fsprogs", "gpg", "gpg-agent", "gpgconf", "iptables", "libvirt-clients",
-    "libvirt-daemon-system",
-    "mmdebstrap", "openssh-client", "qemu-system-x86", "qemu-utils", "systemd-container", "vagrant",
-    "vagrant-libvirt",
+PACKAGES = (
+    "ca-certificates", "dnsmasq-base", "e2fsprogs", "gpg", "gpg-agent", "gpgconf", "iproute2", "iptables",
+    "libvirt-clients", "libvirt-daemon-system", "mmdebstrap", "nftables", "openssh-client", "qemu-system-x86",
+    "qemu-utils", "systemd-container", "vagrant", "vagrant-libvirt",
 )  # fmt: skip
 
 
@@ -35,11 +34,11 @@ def _terminated(_number: int, _frame: FrameType | None) -> None:
 
 @main.command()
 def packages() -> None:
-    """Install the Debian packages that the rehearsal needs and that are missing."""
-    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *_PACKAGES]
+    """Install the Debian packages that the rehearsal and containers need and that are missing."""
+    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *PACKAGES]
     listed = subprocess.run(query, capture_output=True, text=True, check=False).stdout
     present = {line.split()[0] for line in listed.splitlines() if " ii" in line}
-    absent = [name for name in _PACKAGES if name not in present]
+    absent = [name for name in PACKAGES if name not in present]
     if not absent:
         return
     if os.geteuid() != 0:
