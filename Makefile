@@ -51,7 +51,7 @@ wheel: setup ## the wheel in empty environments; locks and environments with rea
 	$(BIN)/pytest tests/packaging
 
 containers: box ## roles in Debian containers
-	$(BIN)/pytest --no-skip -m "container and not proof" tests/roles
+	$(BIN)/pytest --no-skip -n auto --maxprocesses 4 --dist loadfile -m "container and not proof" tests/roles
 
 vm: box ## one life of the rehearsal machine
 	$(BIN)/pytest --no-skip -m "vm and not proof" tests/rehearsal
