@@ -2,8 +2,7 @@
 
 A proof has parts: its test modules, or the tests of one parameter there (FILE::PARAMETER). The record names for each
 the commit, the date, the hash of the files it covers, the counts and the minutes. A part whose files have changed since
-is stale and never counts as a pass; a run repeats only the parts that are not proven, so a proof that was cut off is
-taken up where it was.
+is stale and never counts as a pass; a run repeats only the parts that are not proven.
 """
 
 from __future__ import annotations
@@ -124,12 +123,9 @@ PROOFS = {
         ),
     ),
     "gpu": Proof(
-        tests=tuple(
-            f"tests/rehearsal/test_gpu_{name}"
-            for name in (
-                *("upgrade.py", "faults.py"),
-                *("machines.py::GA660M", "machines.py::A330", "machines.py::B200-HGX"),
-            )
+        tests=(
+            *(f"tests/rehearsal/test_gpu_{name}.py" for name in ("upgrade", "faults")),
+            *(f"tests/rehearsal/test_gpu_machines.py::{board}" for board in ("GA660M", "A330", "B200-HGX")),
         ),
         covers=(
             *(f"roles/{name}" for name in ("package_sources", "nvidia_driver", "cuda", "nccl", "initramfs")),
@@ -282,8 +278,8 @@ def _run(proof: Proof, part: str) -> dict[str, Any]:
     counts, began, covered = _Counts(), time.monotonic(), covered_hash(proof, part)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     workers = ["-n", "auto"] if proof.parallel else []
-    path, _, parameter = part.partition("::")
-    chosen = ["-k", f"[{parameter}]"] if parameter else []
+    path, *parameter = part.split("::")
+    chosen = [word for name in parameter for word in ("-k", f"[{name}]")]
     pytest.main(["-m", "proof", "--durations=10", *workers, *chosen, path], plugins=[counts])
     return {
         "commit": commit.stdout.strip(),
@@ -297,8 +293,7 @@ def _run(proof: Proof, part: str) -> dict[str, Any]:
 @main.command(name="status")
 def status_command() -> None:
     """One line per proof."""
-    for name in PROOFS:
-        click.echo(f"proof {name}: {status(name)}")
+    click.echo("\n".join(f"proof {name}: {status(name)}" for name in PROOFS))
 
 
 if __name__ == "__main__":
