@@ -114,6 +114,7 @@ def _settings(content: Path, hosts: int) -> dict[str, str]:
         "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_PIPELINING": "true",
+        "ANSIBLE_GATHERING": "smart",  # once per host and run: all plays ask for the same facts
         "ANSIBLE_FORKS": str(max(5, min(hosts, _MOST_FORKS))),
         "ANSIBLE_TIMEOUT": "20",
         "ANSIBLE_SSH_RETRIES": "3",

@@ -76,6 +76,15 @@ def test_a_run_changes_and_reboots_and_the_next_one_does_not(tmp_path: Path) -> 
     assert earlier.tasks == {"one": 1}
 
 
+def test_facts_are_gathered_once_for_all_plays(tmp_path: Path) -> None:
+    play = '- hosts: all\n  gather_facts: true\n  gather_subset: ["!all", "!min", distribution]\n  roles: [demo]\n'
+    root = content(tmp_path / "content", '- ansible.builtin.debug: msg="{{ ansible_facts.distribution }}"\n')
+    (root / "playbooks" / "site.yml").write_text(play * 3)
+    result, folder = run(tmp_path, "")
+    assert (result.exit_code, result.hosts[0].ok) == (0, 4)
+    assert _tasks(folder).count("Gathering Facts") == 1
+
+
 def _tasks(folder: Path) -> list[str]:
     found = events.read(folder / "events.jsonl")
     return [event.task for event in found if isinstance(event, events.TaskResult)]

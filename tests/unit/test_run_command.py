@@ -5,6 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import yaml
+
+from llmhw_provision.content import content_root
 from llmhw_provision.run.command import Choice, Command, Recording, ansible_playbook, build
 
 RUN = Path("/site/runs/x")
@@ -83,3 +86,12 @@ def test_forks_follow_the_number_of_hosts_within_limits() -> None:
 
 def test_ansible_playbook_comes_from_our_own_environment() -> None:
     assert ansible_playbook().is_file()
+
+
+def test_all_plays_ask_for_the_same_facts_because_they_are_gathered_once() -> None:
+    plays = [play for path in (content_root() / "playbooks").glob("*.yml") for play in yaml.safe_load(path.read_text())]
+    asked = [play["gather_subset"] for play in plays if play.get("gather_facts")]
+    assert len(asked) > 5
+    assert all(subset == ["!all", "!min", "distribution"] for subset in asked)
+    # a play that says nothing would gather all
+    assert all("gather_facts" in play for play in plays if "import_playbook" not in str(play))
