@@ -8,7 +8,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup packages box rehearse test lint unit frameworks wheel containers vm proofs docs locks matrix-check golden bench clean
+.PHONY: help setup packages box rehearse test lint unit together frameworks wheel containers vm proofs docs locks matrix-check golden bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,7 @@ box: packages ## the rehearsal machine's box, built here where none can be downl
 rehearse: box ## a fresh machine to a finished report; prints the report's path
 	$(BIN)/python -m tests.rehearsal rehearse
 
-test: lint unit frameworks wheel containers vm proofs ## all that CI runs
+test: lint unit together proofs ## all that CI runs
 	@echo "all parts passed"
 
 lint: setup ## ruff, mypy, ansible-lint, generated files
@@ -43,15 +43,19 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 unit: setup ## everything that needs no machine
 	$(BIN)/pytest -n auto --dist loadfile -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
 
+together: box # the virtual machine keeps one processor busy; all that follows gives way to it
+	@echo "vm beside frameworks, wheel and containers; each part is shown when it has ended"
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target GENTLY="nice -n 10" vm frameworks wheel containers
+
 frameworks: setup ## DeepSpeed, Accelerate, LLaMA-Factory, Megatron-core, TRL and vLLM read launch files, one of each kind
-	$(BIN)/python -m tests.frameworks
-	$(BIN)/pytest -m ci tests/frameworks
+	$(GENTLY) $(BIN)/python -m tests.frameworks
+	$(GENTLY) $(BIN)/pytest -m ci tests/frameworks
 
 wheel: setup ## the wheel in empty environments; locks and environments with real uv
-	$(BIN)/pytest tests/packaging
+	$(GENTLY) $(BIN)/pytest tests/packaging
 
 containers: box ## roles in Debian containers
-	$(BIN)/pytest --no-skip -n auto --maxprocesses 4 --dist loadfile -m "container and not proof" tests/roles
+	$(GENTLY) $(BIN)/pytest --no-skip -n auto --maxprocesses 4 --dist loadfile -m "container and not proof" tests/roles
 
 vm: box ## one life of the rehearsal machine
 	$(BIN)/pytest --no-skip -m "vm and not proof" tests/rehearsal

@@ -1,6 +1,7 @@
 """The whole path on a real kernel: plan, check, apply, apply, reboot with other names, verify, a drive that is gone.
 
-The tests are one story and run in this order on one machine.
+The tests are one story and run in this order on one machine. The first five are what the rehearsal machine promises to
+all tests on it: real boots, drives whose names move, power cuts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from llmhw_provision.content import content_root
-from tests.rehearsal import foreign
+from tests.rehearsal import foreign, layout
+from tests.rehearsal.errors import RehearsalError
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.site import HOST, close, run, write_site
 
@@ -57,6 +59,17 @@ def names(machine: Machine) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs}
 
 
+def links(machine: Machine) -> dict[str, str]:
+    """Kernel name by serial, as udev links it under /dev/disk/by-id."""
+    found = {}
+    for drive in layout.drives():
+        link = f"/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_{drive.serial}"
+        done = machine.run(f"readlink -f {link}; test -e {link}", check=False)
+        if done.returncode == 0:
+            found[drive.serial] = done.stdout.strip()
+    return found
+
+
 def changed(result: dict[str, object]) -> set[tuple[str, str]]:
     return {(item["role"], item["task"]) for item in result["changes"]}  # type: ignore[attr-defined, index]
 
@@ -64,6 +77,51 @@ def changed(result: dict[str, object]) -> set[tuple[str, str]]:
 def apply(site: Path, *options: str) -> dict[str, object]:
     done: dict[str, object] = json.loads(run("apply", site, "--json", *options).stdout)
     return done
+
+
+def test_boots_through_grub_and_its_own_initramfs(machine: Machine) -> None:
+    assert "BOOT_IMAGE=/boot/vmlinuz-" in machine.run("cat /proc/cmdline").stdout
+    assert machine.run("systemctl --failed --no-legend").stdout == ""
+    assert machine.run("dpkg -l mdadm xfsprogs", check=False).returncode != 0
+
+
+def test_roles_packages_need_no_network(machine: Machine) -> None:
+    machine.run("sudo unshare -n apt-get install --no-install-recommends --download-only -y mdadm xfsprogs")
+
+
+def test_a_second_machine_is_refused_and_the_first_stays(machine: Machine) -> None:
+    with pytest.raises(RehearsalError, match="exists already"), Machine() as second:
+        second.up()
+    assert machine.boot_id()
+
+
+def test_reboot_moves_the_names_and_keeps_the_serials(machine: Machine) -> None:
+    before = links(machine)
+    assert len(before) == 9
+    machine.reboot()
+    after = links(machine)
+    assert set(after) == set(before)
+    assert after != before
+
+
+def test_pulled_drive_and_power_cut_leave_a_machine_that_boots(machine: Machine) -> None:
+    hashes, before = machine.drive_hashes(), layout.drives()
+    machine.power_cut()
+    machine.pull("LLMHW0003")
+    machine.shuffle(1)
+    machine.start()
+    after = layout.drives()
+    assert sorted(drive.slot for drive in after) == sorted(drive.slot for drive in before)
+    assert [drive.slot for drive in after] != [drive.slot for drive in before]
+    found = machine.run("grep . /sys/bus/pci/devices/0000:00:*/nvme/*/serial").stdout
+    there = {f"0000:00:{drive.slot:02x}.0 {drive.serial}" for drive in after if drive.inserted}
+    assert {f"{line.split('/')[5]} {line.split(':')[-1].strip()}" for line in found.splitlines()} == there
+    assert set(links(machine)) == set(hashes) - {"LLMHW0003"}
+    machine.halt()
+    machine.insert("LLMHW0003")
+    assert machine.drive_hashes() == hashes
+    machine.start()
+    assert set(links(machine)) == set(hashes)
 
 
 def test_discover_sees_eight_empty_drives_and_the_customers(site: Path) -> None:
