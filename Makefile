@@ -8,7 +8,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup packages box rehearse test lint unit together frameworks wheel containers vm proofs docs locks matrix-check golden bench clean
+.PHONY: help setup packages box rehearse test lint unit together beside frameworks wheel containers vm proofs docs locks matrix-check golden bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,9 +43,16 @@ lint: setup ## ruff, mypy, ansible-lint, generated files
 unit: setup ## everything that needs no machine
 	$(BIN)/pytest -n auto --dist loadfile -m "not container and not vm and not gpu" tests/unit tests/golden tests/docs
 
-together: box # the virtual machine keeps one processor busy; all that follows gives way to it
+together: box # the virtual machine is started first; all beside it gives way to it
 	@echo "vm beside frameworks, wheel and containers; each part is shown when it has ended"
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target GENTLY="nice -n 10" vm frameworks wheel containers
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target vm beside
+
+beside: setup
+	@$(MAKE) --no-print-directory GENTLY="nice -n 10" frameworks wheel containers
+
+ifdef GENTLY
+.NOTPARALLEL:
+endif
 
 frameworks: setup ## DeepSpeed, Accelerate, LLaMA-Factory, Megatron-core, TRL and vLLM read launch files, one of each kind
 	$(GENTLY) $(BIN)/python -m tests.frameworks

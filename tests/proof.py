@@ -57,11 +57,9 @@ PROOFS = {
         parallel=True,
     ),
     "base-roles": Proof(
-        tests=(
-            "tests/roles/test_site_base.py",
-            "tests/roles/test_site_base_services.py",
-            "tests/roles/test_site_base_dnf.py",
-            "tests/roles/test_host_tuning.py",
+        tests=tuple(
+            f"tests/roles/test_{name}.py"
+            for name in ("site_base", "site_base_services", "site_base_dnf", "host_tuning")
         ),
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
     ),
@@ -90,6 +88,9 @@ PROOFS = {
             "playbooks/initramfs.yml",
             *_REHEARSAL,
         ),
+    ),
+    "leftovers": Proof(
+        tests=("tests/rehearsal/test_machine.py",), covers=("tests/rehearsal/leftovers.py", *_REHEARSAL)
     ),
     "gpu-board": Proof(
         tests=("tests/rehearsal/test_gpu_board.py",),

@@ -12,7 +12,7 @@ from tests.rehearsal.leftovers import snapshot
 from tests.rehearsal.machine import Machine
 from tests.rehearsal.settings import REPO
 
-pytestmark = [pytest.mark.vm, pytest.mark.usefixtures("no_machine")]
+pytestmark = [pytest.mark.vm, pytest.mark.proof, pytest.mark.usefixtures("no_machine")]
 
 
 @pytest.fixture
