@@ -58,8 +58,7 @@ PROOFS = {
     ),
     "base-roles": Proof(
         tests=tuple(
-            f"tests/roles/test_{name}.py"
-            for name in ("site_base", "site_base_services", "site_base_dnf", "host_tuning")
+            f"tests/roles/test_{n}.py" for n in ("site_base", "site_base_services", "site_base_dnf", "host_tuning")
         ),
         covers=("roles/site_base", "roles/host_tuning", "roles/host_modules", "playbooks/base.yml", "tests/containers"),
     ),
