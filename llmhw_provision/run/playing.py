@@ -101,7 +101,8 @@ class Playing:
 def _stop_text(count: int) -> str:
     if count > 1:
         return "killed; the next apply finishes the job"
-    return "stopping after SIGINT to Ansible; the next apply finishes the job (Ctrl-C again kills it now)"
+    given = f"SIGINT to Ansible, killed in {process.GRACE_S:.0f} s if it goes on"
+    return f"stopping: {given}; the next apply finishes the job (Ctrl-C again kills it now)"
 
 
 def _ansible_failure(tags: tuple[str, ...], log: bytes, status: int, tally: outcome.Tally) -> outcome.Failure:

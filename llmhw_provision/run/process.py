@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,8 @@ from llmhw_provision.run.command import Command
 from llmhw_provision.run.lock import Lock
 
 _TICK_S = 0.1
+# Ansible's handler raises an exception, which Python drops where it falls into a hook of fork: then nothing ends.
+GRACE_S = 5.0
 
 
 class Stops:
@@ -46,7 +49,8 @@ class Stops:
 def run(command: Command, *, log: Path, lock: Lock, stops: Stops, tick: Callable[[], None]) -> int:
     """Exit status of `command`; its output goes to the end of `log`, `tick` is called about ten times a second.
 
-    The first stop sends SIGINT, on which Ansible ends its workers; the second kills it and all it started.
+    The first stop sends SIGINT, on which Ansible ends its workers; the second, or GRACE_S without an end, kills it and
+    all it started.
     """
     already = stops.count
     if already:
@@ -67,27 +71,23 @@ def run(command: Command, *, log: Path, lock: Lock, stops: Stops, tick: Callable
         if process.stdin:
             with contextlib.suppress(BrokenPipeError), process.stdin:  # it says in its log why it did not read on
                 process.stdin.write(command.given.encode())
-        passed = 0
+        asked_at = None
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_TICK_S)
             tick()
             if process.returncode is not None:
                 return process.returncode
-            passed = _pass_on(process, stops.count, passed)
+            if stops.count and asked_at is None:
+                asked_at = time.monotonic()
+                process.send_signal(signal.SIGINT)
+            if asked_at is not None and (stops.count >= 2 or time.monotonic() - asked_at > GRACE_S):
+                kill_tree(process.pid)
     finally:
         if process.poll() is None:
             kill_tree(process.pid)
             process.wait()
         lock.started_ansible(None)
-
-
-def _pass_on(process: subprocess.Popen[bytes], asked: int, passed: int) -> int:
-    if asked >= 2 and passed < 2:
-        kill_tree(process.pid)
-    elif asked == 1 and passed < 1:
-        process.send_signal(signal.SIGINT)
-    return asked
 
 
 def kill_tree(pid: int) -> None:
