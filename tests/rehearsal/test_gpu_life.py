@@ -62,9 +62,14 @@ def test_driver_cuda_and_nccl_came_in_one_transaction(site: GpuSite, machine: Ma
     assert set(asked) <= all_of_it.packages.keys()
 
 
-def test_second_apply_changes_nothing_restarts_and_verifies(site: GpuSite, machine: Machine) -> None:
-    second = apply(site.folder, "--yes", "--allow-reboot")
-    assert (second["state"], changed(second)) == ("done", {("", "Restart the machine")})
+def test_second_apply_and_second_check_change_nothing(site: GpuSite) -> None:
+    assert changed(apply(site.folder, "--yes")) == set()
+    assert changed(apply(site.folder, "--check")) == set()
+
+
+def test_reboot_and_verify(site: GpuSite, machine: Machine) -> None:
+    third = apply(site.folder, "--yes", "--allow-reboot")
+    assert (third["state"], changed(third)) == ("done", {("", "Restart the machine")})
     assert machine.run("cat /sys/module/nvidia/version").stdout == f"{VERSION}\n"
     assert machine.run("lsmod | grep -c ^nouveau", check=False).stdout == "0\n"
     assert machine.run("nvidia-smi -L | grep -c H100").stdout == "8\n"

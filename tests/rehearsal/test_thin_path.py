@@ -165,6 +165,11 @@ def test_check_alters_nothing_and_lists_what_apply_changes(site: Path, machine: 
     assert len(changed(done)) > 3
 
 
+def test_second_apply_and_second_check_change_nothing(site: Path) -> None:
+    assert changed(apply(site, "--yes")) == set()
+    assert changed(apply(site, "--check")) == set()
+
+
 def test_plain_ansible_playbook_takes_the_inventory_as_it_is(site: Path) -> None:
     content = content_root()
     done = subprocess.run(
